@@ -1,0 +1,1 @@
+"""CUDA kernel sources, shipped as package data and read with `importlib.resources`."""

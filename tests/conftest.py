@@ -1,0 +1,29 @@
+"""Fixtures every test may use, and one hypothesis profile: seeded, without deadlines, printing how to reproduce."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+hypothesis.settings.register_profile("torchlean", derandomize=True, deadline=None, print_blob=True)
+hypothesis.settings.load_profile("torchlean")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of shared material: TORCHLEAN_SHARED, or `shared` beside the checkout."""
+    folder = Path(os.environ.get("TORCHLEAN_SHARED") or ROOT.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip(f"no shared data: {folder.name} is not beside the checkout and TORCHLEAN_SHARED names no folder")
+    return folder
