@@ -1,0 +1,213 @@
+"""Calls of every composite, as users make them, and the union of all samples the laws run over.
+
+Operands are drawn as in `samples.py`: ordinary ones, scalars, empty ones, special floats, ties, float32 and float64.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ops.samples import F16, F32, F64, SAMPLES, Sample, integers, spaced, specials, uniform
+
+from torchlean.ir import ops
+from torchlean.ir.builder import bind
+from torchlean.ir.graph import Graph
+from torchlean.ir.op import NO_PARAMS, Op
+from torchlean.ir.ops import activation, bits, loss, neural, norm, pool
+from torchlean.ir.ops.bits import Places
+from torchlean.ir.tracing import trace_flat
+from torchlean.ir.types import type_of_array
+
+Arrays = tuple[np.ndarray[Any, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of a composite: `function(*arrays)` is one node of `op`. `smooth` as in `Sample`."""
+
+    op: Op
+    function: Callable[..., Any]
+    arrays: Arrays
+    name: str
+    smooth: bool
+
+    def __repr__(self) -> str:
+        return f"{self.op.name}-{self.name}"
+
+
+def _both(op: Op, function: Callable[..., Any], arrays: Arrays, name: str) -> Iterator[Call]:
+    """The call in float64 (smooth) and in float32."""
+    yield Call(op, function, arrays, f"f64 {name}", True)
+    narrow = tuple([array.astype(F32) if array.dtype == F64 else array for array in arrays])
+    yield Call(op, function, narrow, f"f32 {name}", False)
+
+
+def _activations() -> Iterator[Call]:
+    each: tuple[tuple[Op, str, Callable[..., Any]], ...] = (
+        (activation.RELU, "", ops.relu),
+        (activation.GELU, "tanh ", ops.gelu),
+        (activation.GELU, "erf ", lambda x: ops.gelu(x, approximate=False)),
+        (activation.SILU, "", ops.silu),
+        (activation.SOFTPLUS, "", ops.softplus),
+    )
+    for op, name, function in each:
+        for shape in ((3, 5), (1,), ()):
+            x = spaced(shape) if op is activation.RELU else uniform(shape)
+            yield from _both(op, function, (x,), f"{name}{list(shape)}")
+        yield Call(op, function, (uniform((3,), dtype=F16),), f"{name}f16", False)
+        yield Call(op, function, (uniform((0, 3), dtype=F32),), f"{name}empty", False)
+        yield Call(op, function, (specials(),), f"{name}specials", False)
+        yield Call(op, function, (np.zeros(3),), f"{name}at 0", False)
+    for op, function in (
+        (activation.SOFTMAX, ops.softmax),
+        (activation.LOG_SOFTMAX, ops.log_softmax),
+        (activation.LOGSUMEXP, ops.logsumexp),
+    ):
+        for shape, axis in (((7,), 0), ((3, 5), 1), ((3, 5), 0), ((2, 3, 5), 1), ((1,), -1)):
+            yield from _both(
+                op, lambda x, f=function, a=axis: f(x, a), (uniform(shape),), f"{list(shape)} along {axis}"
+            )
+        yield Call(op, lambda x, f=function: f(x, 1), (uniform((0, 3), dtype=F32),), "empty", False)
+        yield Call(op, function, (specials(),), "specials", False)
+        yield Call(op, function, (np.array([1.0, 3.0, 3.0]),), "ties", False)
+        yield Call(op, function, (np.full(3, -np.inf),), "all -inf", False)
+        yield Call(op, function, (np.array([1e4, -1e4, 0.0], dtype=F32),), "far", False)
+
+
+def _norms() -> Iterator[Call]:
+    for shape, axis in (((3, 5), -1), ((2, 3, 5), (1, 2)), ((7,), 0)):
+        x = uniform(shape)
+        axes = tuple(sorted(a % len(shape) for a in ((axis,) if isinstance(axis, int) else axis)))
+        sizes = tuple(shape[a] for a in axes)
+        scale, shift = uniform(sizes, 0.5, 1.5, seed=1), uniform(sizes, seed=2)
+        name = f"{list(shape)} over {axis}"
+        yield from _both(norm.LAYER_NORM, lambda x, a=axis: ops.layer_norm(x, axis=a), (x,), name)
+        yield from _both(
+            norm.LAYER_NORM, lambda x, s, t, a=axis: ops.layer_norm(x, s, t, a), (x, scale, shift), f"affine {name}"
+        )
+        yield from _both(
+            norm.LAYER_NORM, lambda x, t, a=axis: ops.layer_norm(x, shift=t, axis=a), (x, shift), f"shifted {name}"
+        )
+    yield Call(norm.LAYER_NORM, ops.layer_norm, (np.full((2, 3), 4.0),), "constant rows", False)
+    yield Call(norm.LAYER_NORM, ops.layer_norm, (uniform((0, 3), dtype=F32),), "empty", False)
+    yield Call(norm.LAYER_NORM, ops.layer_norm, (specials(),), "specials", False)
+    for shape, axis in (((3, 2), 1), ((2, 3, 4), 1), ((2, 4, 3), 2)):
+        channels = (shape[axis],)
+        x, scale, shift = uniform(shape), uniform(channels, 0.5, 1.5, seed=1), uniform(channels, seed=2)
+        mean, variance = uniform(channels, seed=3), uniform(channels, 0.5, 2.0, seed=4)
+        name = f"{list(shape)} channels {axis}"
+        yield from _both(
+            norm.BATCH_NORM, lambda *xs, a=axis: ops.batch_norm(*xs, axis=a), (x, scale, shift, mean, variance), name
+        )
+        yield from _both(
+            norm.BATCH_NORM_TRAIN, lambda *xs, a=axis: ops.batch_norm_train(*xs, axis=a), (x, scale, shift), name
+        )
+    ones = np.ones(2, dtype=F32)
+    yield Call(norm.BATCH_NORM, ops.batch_norm, (uniform((0, 2), dtype=F32), ones, ones, ones, ones), "empty", False)
+
+
+def _neural() -> Iterator[Call]:
+    for lead in ((3,), (), (2, 3), (0,)):
+        x, w, b = uniform((*lead, 5)), uniform((2, 5), seed=1), uniform((2,), seed=2)
+        yield from _both(neural.LINEAR, ops.linear, (x, w), f"{[*lead, 5]} no bias")
+        yield from _both(neural.LINEAR, ops.linear, (x, w, b), f"{[*lead, 5]}")
+    for shape, rate in (((3, 5), 0.25), ((), 0.5), ((7,), 0.0), ((0, 3), 0.5)):
+        kept = integers(shape, 0, 2, np.bool_)
+        yield from _both(
+            neural.DROPOUT, lambda x, k, r=rate: ops.dropout(x, k, r), (uniform(shape), kept), f"{list(shape)} {rate}"
+        )
+    for lead, queries, keys, width, out in (((), 3, 5, 2, 4), ((2,), 3, 3, 2, 1), ((2, 1), 1, 2, 3, 2)):
+        q, k = uniform((*lead, queries, width)), uniform((*lead, keys, width), seed=1)
+        v = uniform((*lead, keys, out), seed=2)
+        mask = integers((queries, keys), 0, 2, np.bool_, seed=5)
+        mask[0] = False  # a query that sees nothing
+        name = f"{[*lead, queries, keys, width, out]}"
+        yield from _both(neural.ATTENTION, ops.attention, (q, k, v), name)
+        yield from _both(
+            neural.ATTENTION, lambda q, k, v: ops.attention(q, k, v, causal=True), (q, k, v), f"causal {name}"
+        )
+        yield from _both(neural.ATTENTION, ops.attention, (q, k, v, mask), f"masked {name}")
+
+
+def _losses() -> Iterator[Call]:
+    for shape in ((7,), (3, 5), (), (1, 1)):
+        yield from _both(loss.MSE_LOSS, ops.mse_loss, (uniform(shape), uniform(shape, seed=1)), f"{list(shape)}")
+    for shape, axis in (((3, 5), -1), ((5,), 0), ((2, 5, 3), 1)):
+        rest = tuple(size for a, size in enumerate(shape) if a != axis % len(shape))
+        labels = integers(rest, 0, shape[axis])
+        name = f"{list(shape)} along {axis}"
+        for op, function in ((loss.CROSS_ENTROPY, ops.cross_entropy), (loss.NLL_LOSS, ops.nll_loss)):
+            yield from _both(op, lambda x, y, f=function, a=axis: f(x, y, a), (uniform(shape), labels), name)
+        soft = uniform(shape, 0.1, 1.0, seed=1)
+        yield from _both(
+            loss.CROSS_ENTROPY_ONE_HOT,
+            lambda x, y, a=axis: ops.cross_entropy_one_hot(x, y, a),
+            (uniform(shape), soft),
+            name,
+        )
+    outside = np.array([0, 9, -1], dtype=np.int32)
+    yield Call(loss.CROSS_ENTROPY, ops.cross_entropy, (uniform((3, 5)), outside), "a label outside", False)
+    bytes_ = np.array([0, 4, 1], dtype=np.uint8)
+    yield Call(loss.CROSS_ENTROPY, ops.cross_entropy, (uniform((3, 5)), bytes_), "u8 labels", False)
+
+
+def _pools() -> Iterator[Call]:
+    for shape, arguments in (
+        ((1, 2, 7), {"window": 3}),
+        ((2, 1, 5, 6), {"window": (2, 3), "strides": (1, 2)}),
+        ((1, 1, 5), {"window": 3, "strides": 2, "padding": 1}),
+        ((1, 2, 4, 4), {"window": 2, "strides": 1, "padding": ((1, 0), (0, 1))}),
+        ((0, 2, 4), {"window": 2}),
+    ):
+        name = f"{list(shape)} {arguments}"
+        yield from _both(pool.MAX_POOL, lambda x, a=arguments: ops.max_pool(x, **a), (spaced(shape),), name)
+        yield from _both(pool.AVG_POOL, lambda x, a=arguments: ops.avg_pool(x, **a), (uniform(shape),), name)
+        without = {**arguments, "count_padding": False}
+        yield from _both(pool.AVG_POOL, lambda x, a=without: ops.avg_pool(x, **a), (uniform(shape),), f"real {name}")
+    ties = np.array([[[1.0, 1.0, 0.0, 2.0, 2.0, 2.0]]])
+    yield Call(pool.MAX_POOL, lambda x: ops.max_pool(x, 3), (ties,), "ties", False)
+    yield Call(pool.MAX_POOL, lambda x: ops.max_pool(x, 2), (specials().reshape(1, 1, 10),), "specials", False)
+    yield Call(pool.MAX_POOL, lambda x: ops.max_pool(x, 2, padding=1), (integers((1, 2, 4), -9, 9),), "i32", False)
+
+
+def _words() -> Iterator[Sample]:
+    for shape in ((3, 5), (), (0, 3)):
+        name = str(list(shape))
+        yield Sample(bits.SHIFT_RIGHT, Places(5), (integers(shape, 0, 2**32, np.uint32),), f"u32{name} by 5", False)
+        yield Sample(bits.SHIFT_RIGHT, Places(64), (integers(shape, 0, 2**62, np.uint64),), f"u64{name} by 64", False)
+        yield Sample(bits.SPLITMIX64, NO_PARAMS, (integers(shape, 0, 2**62, np.uint64),), name, False)
+        pair = integers((*shape, 2), 0, 2**32, np.uint32), integers((*shape, 2), 0, 2**32, np.uint32, seed=1)
+        yield Sample(bits.THREEFRY2X32, NO_PARAMS, pair, name, False)
+
+
+CALLS: tuple[Call, ...] = (*_activations(), *_norms(), *_neural(), *_losses(), *_pools())
+WORDS: tuple[Sample, ...] = tuple(_words())
+Case = Sample | Call
+ALL_CASES: tuple[Case, ...] = (*SAMPLES, *[word for word in WORDS if word.op not in {s.op for s in SAMPLES}], *CALLS)
+
+
+def graph_of(case: Case) -> Graph:
+    """The one-node graph of a case (a composite's constant operands may add others)."""
+    types = [type_of_array(array) for array in case.arrays]
+    if isinstance(case, Sample):
+        return trace_flat(lambda *xs: bind(case.op, case.params, *xs), types, name=case.op.name).graph
+
+    def flat(*xs: Any) -> Any:
+        made = case.function(*xs)
+        return made if isinstance(made, tuple) else (made,)
+
+    return trace_flat(flat, types, name=case.op.name).graph
+
+
+def float_operands(case: Case) -> tuple[int, ...]:
+    """Positions of the operands a derivative can be taken in."""
+    return tuple([at for at, array in enumerate(case.arrays) if array.dtype.kind == "f"])
+
+
+def randoms(case: Case) -> np.random.Generator:
+    """A generator seeded by the case's name."""
+    return np.random.default_rng(zlib.crc32(repr(case).encode()))

@@ -1,0 +1,76 @@
+"""Where a node comes from: the user's file, line and function.
+
+A location keeps the code object and the instruction offset; the line is worked out only when somebody asks, since
+tracing makes one location per node.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class SourceLocation:
+    """A place in a user's program. `str()` is `train.py:42 in loss`."""
+
+    __slots__ = ("_code", "_filename", "_function", "_line", "_offset")
+
+    def __init__(self, filename: str, line: int, function: str) -> None:
+        self._code: CodeType | None = None
+        self._offset = -1
+        self._filename = filename
+        self._line = line
+        self._function = function
+
+    @staticmethod
+    def of_instruction(code: CodeType, offset: int) -> SourceLocation:
+        """A location whose line is looked up on demand."""
+        made = SourceLocation.__new__(SourceLocation)
+        made._code = code
+        made._offset = offset
+        return made
+
+    @property
+    def filename(self) -> str:
+        return self._filename if self._code is None else self._code.co_filename
+
+    @property
+    def function(self) -> str:
+        return self._function if self._code is None else self._code.co_name
+
+    @property
+    def line(self) -> int:
+        if self._code is None:
+            return self._line
+        best = self._code.co_firstlineno
+        for start, end, line in self._code.co_lines():
+            if start <= self._offset < end and line is not None:
+                best = line
+        return best
+
+    def __str__(self) -> str:
+        if not self.filename:
+            return "no user code"
+        text = f"{os.path.basename(self.filename)}:{self.line} in {self.function}"
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a file name may hold bytes that are no text
+
+    def __repr__(self) -> str:
+        return f"SourceLocation({self})"
+
+
+NOWHERE = SourceLocation("", 0, "")
+
+
+def caller_location() -> SourceLocation:
+    """The innermost frame outside this package: the line of the user's call."""
+    frame = sys._getframe(1)
+    package = _PACKAGE
+    while frame.f_code.co_filename.startswith(package):
+        back = frame.f_back
+        if back is None:
+            return NOWHERE
+        frame = back
+    return SourceLocation.of_instruction(frame.f_code, frame.f_lasti)
