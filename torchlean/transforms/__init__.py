@@ -1,0 +1,1 @@
+"""Graph to graph and function to function: derivatives, batching, lowering."""

@@ -1,0 +1,382 @@
+"""The transforms users call: functions to functions, over pytrees, with JAX's names, argument order and results.
+
+Each traces the function, rewrites the graph, and hands the result to whatever answers ops: inside a trace the nodes are
+appended, outside it the session evaluates them. So any composition needs no code of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from torchlean import pytree
+from torchlean.errors import GradError, StructureError, TypeRuleError, message
+from torchlean.ir.builder import answerer, type_of
+from torchlean.ir.graph import Graph
+from torchlean.ir.location import caller_location
+from torchlean.ir.ops.create import zeros_of
+from torchlean.ir.ops.elementwise import STOP_GRADIENT
+from torchlean.ir.rules import NoTangent
+from torchlean.ir.types import TensorType
+from torchlean.transforms.jvp import jvp_graph
+from torchlean.transforms.rewrite import dead_code_eliminated, split
+from torchlean.transforms.trees import (
+    TracedTree,
+    as_float_leaf,
+    function_name,
+    is_tensor,
+    leaf_paths,
+    normal_argnums,
+    require_same_tree,
+    trace_tree,
+)
+from torchlean.transforms.vjp import active_values, grad_graph, vjp_graph
+
+
+def _with_aux(result: Any, what: str) -> tuple[Any, Any]:
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise TypeRuleError(
+            message(
+                f"{what}: with has_aux=True the function must return a pair (output, aux)",
+                expected="a tuple of two",
+                got=type(result).__name__,
+                fix="return (output, aux), or drop has_aux",
+                where=str(caller_location()),
+            )
+        )
+    return result
+
+
+def _leaf_positions(arguments: tuple[Any, ...], argnums: tuple[int, ...]) -> tuple[list[int], dict[int, range]]:
+    """Positions, among the leaves of all arguments, of those of the chosen arguments."""
+    ranges: dict[int, range] = {}
+    start = 0
+    for position, argument in enumerate(arguments):
+        count = len(pytree.leaves(argument))
+        ranges[position] = range(start, start + count)
+        start += count
+    return [leaf for position in argnums for leaf in ranges[position]], ranges
+
+
+def _float_leaves(leaves: list[Any], positions: Sequence[int], arguments: tuple[Any, ...], what: str) -> None:
+    """Make Python floats arrays; refuse leaves without a derivative, with their path."""
+    for position in positions:
+        leaf = as_float_leaf(leaves[position])
+        if not is_tensor(leaf) or not type_of(leaf).dtype.is_float:
+            path = leaf_paths(arguments)[position]
+            got = str(type_of(leaf)) if is_tensor(leaf) else type(leaf).__name__
+            raise GradError(
+                message(
+                    f"{what} with respect to {path}: {got}",
+                    expected="a floating point array",
+                    got=got,
+                    fix="convert it to a float dtype, or leave the argument out of argnums",
+                    where=str(caller_location()),
+                )
+            )
+        leaves[position] = leaf
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function returning (f(…), gradient): the gradient of a scalar `f` with respect to `argnums`.
+
+    The gradient has the tree of the argument (a tuple of trees for a tuple of argnums); with `has_aux`, `f` returns
+    (value, aux) and the result is ((value, aux), gradient). Raises GradError for a non-scalar or non-float result, for
+    an integer argument (naming its path), and where every path from the result ends in an op without derivative.
+    """
+
+    @wraps(f)
+    def with_gradient(*arguments: Any, **keywords: Any) -> Any:
+        chosen = normal_argnums(argnums, len(arguments), "grad")
+        leaves, treedef = pytree.flatten((arguments, keywords))
+        wanted, ranges = _leaf_positions(arguments, chosen)
+        _float_leaves(leaves, wanted, arguments, "grad")
+        traced = _trace_call(f, leaves, treedef, wanted, has_aux=has_aux, what="grad")
+        _require_scalar(traced, f)
+        order = {position: at for at, position in enumerate(_traced_positions(leaves, wanted))}
+        wrt = [order[position] for position in wanted]
+        _require_path(traced.graph, wrt, f)
+        graph = dead_code_eliminated(grad_graph(traced.graph, wrt))
+        results = answerer().evaluate(graph, traced.operands)
+        outs = sum(traced.sizes)
+        by_leaf = dict(zip(wanted, results[outs:], strict=True))
+        gradients = tuple(
+            [
+                pytree.unflatten(pytree.structure(arguments[position]), [by_leaf[leaf] for leaf in ranges[position]])
+                for position in chosen
+            ]
+        )
+        value = traced.outs[0].rebuild(results[: traced.sizes[0]])
+        gradient = gradients[0] if isinstance(argnums, int) else gradients
+        if has_aux:
+            return (value, traced.outs[1].rebuild(results[traced.sizes[0] : outs])), gradient
+        return value, gradient
+
+    return with_gradient
+
+
+def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The gradient function of a scalar `f`; with `has_aux` it returns (gradient, aux). See `value_and_grad`."""
+    both = value_and_grad(f, argnums, has_aux)
+
+    @wraps(f)
+    def gradient_of(*arguments: Any, **keywords: Any) -> Any:
+        value, gradient = both(*arguments, **keywords)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return gradient_of
+
+
+def _traced_positions(leaves: Sequence[Any], wanted: Sequence[int]) -> list[int]:
+    """Leaves that become graph inputs: the wanted ones and every other tensor, in leaf order."""
+    chosen = set(wanted)
+    return [position for position, leaf in enumerate(leaves) if position in chosen or is_tensor(leaf)]
+
+
+def _trace_call(
+    f: Callable[..., Any], leaves: list[Any], treedef: Any, wanted: Sequence[int], *, has_aux: bool, what: str
+) -> TracedTree:
+    def call(tree: Any) -> tuple[Any, ...]:
+        arguments, keywords = tree
+        result = f(*arguments, **keywords)
+        return _with_aux(result, what) if has_aux else (result,)
+
+    traced = trace_tree(call, leaves, treedef, _traced_positions(leaves, wanted), name=function_name(f))
+    return traced._replace(graph=dead_code_eliminated(traced.graph))
+
+
+def _require_scalar(traced: TracedTree, f: Callable[..., Any]) -> None:
+    types = traced.graph.output_types[: traced.sizes[0]]
+    if len(types) == 1 and not types[0].shape and types[0].dtype.is_float:
+        return
+    got = ", ".join(map(str, types)) or "no tensor"
+    raise GradError(
+        message(
+            f"grad of {function_name(f)}, which returns {got}",
+            expected="one floating point scalar",
+            got=got,
+            fix="reduce it (x.sum(), x.mean()), or use vjp or jacrev",
+            where=str(caller_location()),
+        )
+    )
+
+
+def _require_path(graph: Graph, wrt: Sequence[int], f: Callable[..., Any]) -> None:
+    """Refuse a result that depends on the arguments only through ops without a derivative."""
+    out = graph.outputs[0]
+    active = active_values(graph, wrt)
+    if active[out]:
+        return
+    depends = bytearray(len(graph.types))
+    for position in wrt:
+        depends[graph.inputs[position]] = 1
+    for node in graph.nodes:
+        if any([depends[id] for id in node.inputs]):
+            for id in node.outputs:
+                depends[id] = 1
+    if not depends[out]:
+        return  # a constant function: the gradient is zero
+    for node in graph.nodes:
+        cuts = any([active[id] for id in node.inputs]) and not any([active[id] for id in node.outputs])
+        if cuts and node.op is not STOP_GRADIENT:
+            reason = node.op.diff.reason if isinstance(node.op.diff, NoTangent) else "its result is no float"
+            raise GradError(
+                message(
+                    f"grad of {function_name(f)}: the result depends on the argument only through {node.op.name} of "
+                    f"{graph.types[node.inputs[0]]}",
+                    expected="a differentiable path from the argument to the result",
+                    got=f"{node.op.name}: {reason}",
+                    fix="use a differentiable op there, or stop_gradient if zero is meant",
+                    where=str(node.where),
+                )
+            )
+
+
+def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], paths: Sequence[str], what: str) -> None:
+    for primal, tangent, path in zip(primals, tangents, paths, strict=True):
+        expected, got = type_of(primal), type_of(tangent)
+        if expected != got and expected.dtype.is_float:
+            raise TypeRuleError(
+                message(
+                    f"{what}: the tangent of {path} is {got}, its primal {expected}",
+                    expected=str(expected),
+                    got=str(got),
+                    fix="give the tangent the primal's shape and dtype",
+                    where=str(caller_location()),
+                )
+            )
+
+
+def _forward(f: Callable[..., Any], primals: Any, has_aux: bool, what: str) -> tuple[Any, ...]:
+    """Trace at every leaf of the primals; their float positions and the JVP graph."""
+    if not isinstance(primals, tuple | list):
+        raise TypeRuleError(
+            message(
+                f"{what} takes primals as a tuple",
+                expected="a tuple of arguments",
+                got=type(primals).__name__,
+                fix=f"{what}(f, (x,), (t,))",
+                where=str(caller_location()),
+            )
+        )
+    leaves, treedef = pytree.flatten((tuple(primals), {}))
+    leaves = [as_float_leaf(leaf) for leaf in leaves]
+    traced = _trace_call(f, leaves, treedef, [], has_aux=has_aux, what=what)
+    positions = _traced_positions(leaves, [])
+    captured = len(traced.operands) - len(positions)
+    active = [type_of(leaves[position]).dtype.is_float for position in positions]
+    graph, out_active = jvp_graph(traced.graph, [*active, *([False] * captured)])
+    return leaves, traced, positions, active, graph, out_active
+
+
+def jvp(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """(f(*primals), directional derivative along tangents); with `has_aux`, (output, tangent, aux).
+
+    `tangents` has the tree, shapes and dtypes of `primals`. A float output that does not depend on the primals has
+    tangent zeros; so has an integer output.
+    """
+    require_same_tree(tuple(primals), tuple(tangents), "tangents")
+    leaves, traced, positions, active, graph, out_active = _forward(f, primals, has_aux, "jvp")
+    directions = [as_float_leaf(leaf) for leaf in pytree.leaves(tuple(tangents))]
+    _check_tangents(leaves, directions, pytree.paths(tuple(primals), "primals"), "jvp")
+    present = [directions[position] for position, is_float in zip(positions, active, strict=True) if is_float]
+    results = answerer().evaluate(dead_code_eliminated(graph), (*traced.operands, *present))
+    outs = len(traced.graph.outputs)
+    moved = _filled_tangents(results[outs:], out_active, traced.graph.output_types)
+    first = traced.sizes[0]
+    value, tangent = traced.outs[0].rebuild(results[:first]), traced.outs[0].rebuild(moved[:first])
+    if has_aux:
+        return value, tangent, traced.outs[1].rebuild(results[first:outs])
+    return value, tangent
+
+
+def _filled_tangents(made: Sequence[Any], out_active: Sequence[bool], types: Sequence[TensorType]) -> list[Any]:
+    """One tangent per output, zeros where none arrived."""
+    remaining = list(made)
+    return [
+        remaining.pop(0) if is_active else zeros_of(type) for is_active, type in zip(out_active, types, strict=True)
+    ]
+
+
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """(f(*primals), f_jvp): the primal is evaluated once; `f_jvp(*tangents)` may be called many times."""
+    leaves, traced, positions, active, graph, out_active = _forward(f, primals, False, "linearize")
+    known = len(traced.operands)
+    parts = split(graph, known, len(traced.graph.outputs))
+    early = answerer().evaluate(parts.early, traced.operands)
+    outs = parts.early_outputs
+    value = traced.outs[0].rebuild(early[:outs])
+    residuals = early[outs:]
+
+    def pushforward(*tangents: Any) -> Any:
+        require_same_tree(tuple(primals), tuple(tangents), "tangents")
+        directions = [as_float_leaf(leaf) for leaf in pytree.leaves(tuple(tangents))]
+        _check_tangents(leaves, directions, pytree.paths(tuple(primals), "primals"), "linearize")
+        present = [directions[position] for position, is_float in zip(positions, active, strict=True) if is_float]
+        made = answerer().evaluate(parts.late, (*residuals, *present))
+        return traced.outs[0].rebuild(_filled_tangents(made, out_active, traced.graph.output_types))
+
+    return value, pushforward
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """(f(*primals), pullback[, aux]): `pullback(cotangents)` returns a tuple with one tree per primal.
+
+    The cotangents have the tree and types of the output. The forward pass runs once; the pullback may be called many
+    times. Integer primals get zeros.
+    """
+    leaves, treedef = pytree.flatten((tuple(primals), {}))
+    leaves = [as_float_leaf(leaf) for leaf in leaves]
+    traced = _trace_call(f, leaves, treedef, [], has_aux=has_aux, what="vjp")
+    positions = _traced_positions(leaves, [])
+    full = vjp_graph(traced.graph, range(len(positions)), with_outputs=True)
+    outs = len(traced.graph.outputs)
+    parts = split(full, len(traced.operands), outs)
+    early = answerer().evaluate(parts.early, traced.operands)
+    residuals = early[outs:]
+    first = traced.sizes[0]
+    value = traced.outs[0].rebuild(early[:first])
+    out_types = traced.graph.output_types
+
+    def pullback(cotangents: Any) -> tuple[Any, ...]:
+        require_same_tree(value, cotangents, "cotangents")
+        given = [as_float_leaf(leaf) for leaf in pytree.leaves(cotangents)]
+        for got, expected, path in zip(given, out_types, pytree.paths(value, "output"), strict=False):
+            if type_of(got) != expected:
+                raise StructureError(
+                    message(
+                        f"vjp: the cotangent of {path} is {type_of(got)}, the output {expected}",
+                        expected=str(expected),
+                        got=str(type_of(got)),
+                        fix="give the cotangent the output's shape and dtype",
+                        where=str(caller_location()),
+                    )
+                )
+        extra = [zeros_of(type) for type in out_types[first:]]
+        made = answerer().evaluate(parts.late, (*residuals, *given, *extra))
+        by_leaf = dict(zip(positions, made, strict=True))
+        pulled = [by_leaf.get(position) for position in range(len(leaves))]
+        arguments, _ = pytree.unflatten(treedef, pulled)
+        return arguments
+
+    if has_aux:
+        return value, pullback, traced.outs[1].rebuild(early[first:outs])
+    return value, pullback
+
+
+def make_graph(f: Callable[..., Any], static_argnums: int | Sequence[int] = ()) -> Callable[..., Graph]:
+    """A function that traces `f` on its arguments' types and returns the graph; arguments may be `TensorType`s."""
+
+    @wraps(f)
+    def traced_graph(*arguments: Any, **keywords: Any) -> Graph:
+        return trace_abstract(f, arguments, keywords, static_argnums).graph
+
+    return traced_graph
+
+
+def eval_shape(f: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """The tree of output types of `f(*arguments)`; nothing is computed. Arguments may be `TensorType`s."""
+    traced = trace_abstract(f, arguments, keywords, ())
+    return traced.outs[0].rebuild(traced.graph.output_types)
+
+
+def trace_abstract(
+    f: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any], static_argnums: int | Sequence[int]
+) -> TracedTree:
+    """Trace `f` with every leaf an input: arrays, Python numbers and `TensorType`s; static arguments pass through."""
+    static = (
+        normal_argnums(static_argnums, len(arguments), "static_argnums")
+        if isinstance(static_argnums, int) or len(static_argnums)
+        else ()
+    )
+    dynamic = tuple([argument for position, argument in enumerate(arguments) if position not in static])
+    leaves, treedef = pytree.flatten((dynamic, keywords))
+    types: list[TensorType] = []
+    for at, leaf in enumerate(leaves):
+        if isinstance(leaf, TensorType):
+            types.append(leaf)
+        else:
+            try:
+                types.append(type_of(leaf))
+            except TypeRuleError:
+                path = pytree.paths((dynamic, keywords), "")[at]
+                raise TypeRuleError(
+                    message(
+                        f"{function_name(f)}: the argument leaf {path} is a {type(leaf).__name__}",
+                        expected="an array, a Python number or a TensorType",
+                        got=repr(leaf)[:60],
+                        fix="pass it as a static argument (static_argnums)",
+                        where=str(caller_location()),
+                    )
+                ) from None
+
+    def call(tree: Any) -> tuple[Any, ...]:
+        given, named = tree
+        remaining = iter(given)
+        full = [arguments[at] if at in static else next(remaining) for at in range(len(arguments))]
+        return (f(*full, **named),)
+
+    return trace_tree(call, leaves, treedef, range(len(leaves)), name=function_name(f), types=types)

@@ -1,0 +1,137 @@
+"""Jacobians and Hessians: one linearisation, mapped over a basis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from torchlean import pytree
+from torchlean.errors import GradError, message
+from torchlean.ir import ops
+from torchlean.ir.builder import type_of
+from torchlean.ir.location import caller_location
+from torchlean.ir.types import TensorType
+from torchlean.transforms.api import linearize, vjp
+from torchlean.transforms.batching import vmap
+from torchlean.transforms.trees import as_float_leaf, function_name, is_tensor, leaf_paths, normal_argnums
+
+
+def _partial(
+    f: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any], chosen: tuple[int, ...]
+) -> Any:
+    def of_chosen(*given: Any) -> Any:
+        full = list(arguments)
+        for position, argument in zip(chosen, given, strict=True):
+            full[position] = argument
+        return f(*full, **keywords)
+
+    return of_chosen
+
+
+def _basis(types: Sequence[TensorType]) -> list[Any]:
+    """For each type, [total, *shape]: row i is the i-th unit vector of the concatenation of all entries."""
+    total = sum([type.size for type in types])
+    made: list[Any] = []
+    start = 0
+    for type in types:
+        block = np.zeros((total, type.size), dtype=type.dtype.carrier)
+        block[start : start + type.size] = np.eye(type.size, dtype=type.dtype.carrier)
+        made.append(block.reshape((total, *type.shape)))
+        start += type.size
+    return made
+
+
+def _require_floats(trees: tuple[Any, ...], what: str, f: Any) -> None:
+    for leaf, path in zip(pytree.leaves(trees), leaf_paths(trees), strict=True):
+        leaf = as_float_leaf(leaf)
+        if not is_tensor(leaf) or not type_of(leaf).dtype.is_float:
+            got = str(type_of(leaf)) if is_tensor(leaf) else type(leaf).__name__
+            raise GradError(
+                message(
+                    f"{what} of {function_name(f)} with respect to {path}: {got}",
+                    expected="floating point arrays",
+                    got=got,
+                    fix="convert it, or leave it out of argnums",
+                    where=str(caller_location()),
+                )
+            )
+
+
+def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The Jacobian, one column at a time (forward mode): a tree out×in whose leaves have shape out.shape + in.shape."""
+
+    @wraps(f)
+    def jacobian(*arguments: Any, **keywords: Any) -> Any:
+        chosen = normal_argnums(argnums, len(arguments), "jacfwd")
+        inputs = tuple([pytree.map(as_float_leaf, arguments[position]) for position in chosen])
+        _require_floats(inputs, "jacfwd", f)
+        kept: list[Any] = []
+        partial = _partial(f, arguments, keywords, chosen)
+        if has_aux:
+            # aux is read at the primal point by a plain call; the derivative is of the output alone
+            kept.append(partial(*inputs)[1])
+            _, pushforward = linearize(lambda *given: partial(*given)[0], *inputs)
+        else:
+            _, pushforward = linearize(partial, *inputs)
+        leaves, treedef = pytree.flatten(inputs)
+        types = [type_of(leaf) for leaf in leaves]
+        columns = vmap(pushforward)(*pytree.unflatten(treedef, _basis(types)))
+        result = pytree.map(lambda column: _split_columns(column, types, treedef, argnums), columns)
+        return (result, kept[0]) if has_aux else result
+
+    return jacobian
+
+
+def _split_columns(column: Any, types: Sequence[TensorType], treedef: Any, argnums: int | Sequence[int]) -> Any:
+    """[total, *out] → a tree of [*out, *in]."""
+    rank = type_of(column).rank
+    last = ops.transpose(column, (*range(1, rank), 0)) if rank > 1 else column
+    out_shape = type_of(last).shape[:-1]
+    parts: list[Any] = []
+    start = 0
+    for type in types:
+        part = last[(Ellipsis, slice(start, start + type.size))]
+        parts.append(ops.reshape(part, out_shape + type.shape))
+        start += type.size
+    tree = pytree.unflatten(treedef, parts)
+    return tree[0] if isinstance(argnums, int) else tree
+
+
+def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The Jacobian, one row at a time (reverse mode): a tree out×in whose leaves have shape out.shape + in.shape."""
+
+    @wraps(f)
+    def jacobian(*arguments: Any, **keywords: Any) -> Any:
+        chosen = normal_argnums(argnums, len(arguments), "jacrev")
+        inputs = tuple([pytree.map(as_float_leaf, arguments[position]) for position in chosen])
+        _require_floats(inputs, "jacrev", f)
+        made = vjp(_partial(f, arguments, keywords, chosen), *inputs, has_aux=has_aux)
+        value, pullback = made[0], made[1]
+        out_leaves, out_treedef = pytree.flatten(value)
+        out_types = [type_of(leaf) for leaf in out_leaves]
+        rows = vmap(pullback)(pytree.unflatten(out_treedef, _basis(out_types)))
+        blocks: list[Any] = []
+        start = 0
+        for type in out_types:
+            stop = start + prod(type.shape)
+            block = pytree.map(lambda row, a=start, b=stop, t=type: _row_block(row, a, b, t), rows)
+            blocks.append(block[0] if isinstance(argnums, int) else block)
+            start = stop
+        result = pytree.unflatten(out_treedef, blocks)
+        return (result, made[2]) if has_aux else result
+
+    return jacobian
+
+
+def _row_block(row: Any, start: int, stop: int, type: TensorType) -> Any:
+    """[total, *in] → [*out, *in] for one output leaf."""
+    return ops.reshape(row[start:stop], type.shape + type_of(row).shape[1:])
+
+
+def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Second derivatives, forward over reverse: jacfwd(jacrev(f)); a tree in×in for a scalar function."""
+    return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)

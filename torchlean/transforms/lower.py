@@ -1,0 +1,241 @@
+"""lower and jit: a function becomes an accepted plan and the generated program that runs it.
+
+lower = trace → dead code elimination → plan → audit → accept → bind → emit. The result cannot be
+transformed again; transform the function, then lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, NoReturn
+
+import numpy as np
+
+from torchlean import pytree
+from torchlean.backends.accept import accept
+from torchlean.backends.executable import Executable
+from torchlean.backends.plan import Plan
+from torchlean.backends.planner import plan
+from torchlean.backends.profile import Profile
+from torchlean.backends.profiles import checked_cpu
+from torchlean.errors import StructureError, TraceError, TypeRuleError, message
+from torchlean.ir.builder import Value, scalar_array, type_of
+from torchlean.ir.graph import Graph
+from torchlean.ir.location import caller_location
+from torchlean.ir.operators import Operators
+from torchlean.ir.printer import graph_text
+from torchlean.ir.types import TensorType
+from torchlean.transforms.api import trace_abstract
+from torchlean.transforms.entry import make_entry
+from torchlean.transforms.rewrite import dead_code_eliminated
+from torchlean.transforms.trees import OutTree, function_name, normal_argnums
+
+
+class Lowered:
+    """A lowered function: call it on trees of the types it was lowered for.
+
+    `.graph` as traced, `.plan` what was accepted, `.audit` its obligations, `.source` the generated Python.
+    """
+
+    __slots__ = ("_entry", "_in_tree", "_name", "_out", "_types", "executable", "graph")
+
+    def __init__(
+        self,
+        name: str,
+        graph: Graph,
+        executable: Executable,
+        in_tree: Any,
+        types: tuple[TensorType, ...],
+        out: OutTree,
+    ) -> None:
+        self._name = name
+        self.graph = graph
+        self.executable = executable
+        self._in_tree = in_tree
+        self._types = types
+        self._out = out
+        self._entry = make_entry(in_tree, types, out, graph.output_types, executable.call, self._host, self._other_tree)
+
+    @property
+    def plan(self) -> Plan:
+        """The accepted plan."""
+        return self.executable.plan
+
+    @property
+    def audit(self) -> Any:
+        """The obligations of the plan, one report per contract."""
+        return self.executable.audit
+
+    @property
+    def source(self) -> str:
+        """The generated Python function."""
+        return self.executable.source
+
+    def as_text(self) -> str:
+        """The traced graph as text."""
+        return graph_text(self.graph, max_nodes=None)
+
+    @property
+    def in_types(self) -> Any:
+        """The tree of argument types, as ((positional…), {keywords})."""
+        return pytree.unflatten(self._in_tree, self._types)
+
+    @property
+    def out_types(self) -> Any:
+        """The tree of result types."""
+        return self._out.rebuild(self.graph.output_types)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run on trees of the lowered types; StructureError or TypeRuleError names an argument that differs."""
+        return self._entry(*arguments, **keywords)
+
+    def _host(self, leaf: Any, at: int, arguments: Any, keywords: Any) -> Any:
+        """A leaf as a NumPy array of exactly the expected type."""
+        type = self._types[at]
+        if isinstance(leaf, Operators):
+            if leaf.type != type or leaf.__class__ is Value:
+                raise self._other_type(leaf, at, arguments, keywords)
+            return leaf.buffer.array  # type: ignore[attr-defined]
+        if isinstance(leaf, np.ndarray | np.generic):  # first: a numpy.float64 is a Python float too
+            made = np.asarray(leaf)
+        elif isinstance(leaf, bool | int | float) and not type.shape:
+            made = scalar_array(leaf)
+        else:
+            raise self._other_type(leaf, at, arguments, keywords)
+        if made.shape != type.shape or made.dtype.newbyteorder("=") != type.dtype.carrier:
+            raise self._other_type(leaf, at, arguments, keywords)
+        return made.astype(type.dtype.carrier, copy=False)
+
+    def _other_tree(self, arguments: Any, keywords: Any) -> NoReturn:
+        expected = pytree.unflatten(self._in_tree, self._types)
+        fault = pytree.differs(expected[0], arguments, "args") or pytree.differs(expected[1], keywords, "kwargs")
+        raise StructureError(
+            message(
+                f"{self._name} was lowered for other arguments: {fault}",
+                expected="the tree structure it was lowered with",
+                got=str(fault),
+                fix="lower it again for these arguments, or use tl.jit",
+                where=str(caller_location()),
+            )
+        )
+
+    def _other_type(self, leaf: Any, at: int, arguments: Any, keywords: Any) -> Exception:
+        paths = pytree.paths(arguments, "args") + pytree.paths(keywords, "kwargs")
+        if isinstance(leaf, Value):
+            return TraceError(
+                message(
+                    f"{self._name} is lowered and was called on a traced {leaf.type} ({paths[at]})",
+                    expected="arrays: a lowered function cannot be transformed",
+                    got="a traced value",
+                    fix="transform the original function, then lower the result",
+                    where=str(caller_location()),
+                )
+            )
+        try:
+            got = str(type_of(leaf))
+        except TypeRuleError:
+            got = type(leaf).__name__
+        return TypeRuleError(
+            message(
+                f"{self._name} was lowered for {self._types[at]} at {paths[at]} and got {got}",
+                expected=str(self._types[at]),
+                got=got,
+                fix="convert the argument, lower it again, or use tl.jit",
+                where=str(caller_location()),
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"<Lowered {self._name}: {len(self.plan.steps)} steps on {self.plan.profile.name}>"
+
+
+def lower(
+    f: Callable[..., Any],
+    *arguments: Any,
+    profile: Profile | None = None,
+    static_argnums: int | Sequence[int] = (),
+    **keywords: Any,
+) -> Lowered:
+    """Plan `f` for the types of these arguments (arrays, Python numbers or `TensorType`s) and generate its program.
+
+    `profile` defaults to `checked_cpu`. Positions in `static_argnums` are passed to `f` as they are and fixed; the
+    lowered function takes the others. Raises PlanRejected listing every reason when a node has no admissible capsule.
+    """
+    traced = trace_abstract(f, arguments, keywords, static_argnums)
+    static = _static(static_argnums, len(arguments))
+    dynamic = tuple([argument for position, argument in enumerate(arguments) if position not in static])
+    _, in_tree = pytree.flatten((dynamic, keywords))
+    count = in_tree.num_leaves
+    captured = traced.operands[count:]
+    if captured:
+        raise TraceError(
+            message(
+                f"lower of {function_name(f)}, which uses a traced {captured[0].type} of an enclosing trace",
+                expected="a function of its arguments and of arrays",
+                got="a captured traced value",
+                fix="lower outside the trace, or pass the value as an argument",
+                where=str(caller_location()),
+            )
+        )
+    graph = dead_code_eliminated(traced.graph)
+    accepted = accept(plan(graph, checked_cpu if profile is None else profile))
+    return Lowered(function_name(f), graph, Executable(accepted), in_tree, graph.input_types, traced.outs[0])
+
+
+def _static(static_argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+    if isinstance(static_argnums, int) or len(static_argnums):
+        return normal_argnums(static_argnums, count, "static_argnums")
+    return ()
+
+
+class Jitted:
+    """A function lowered on first use for each combination of argument types; see `jit`."""
+
+    def __init__(self, f: Callable[..., Any], profile: Profile | None, static_argnums: int | Sequence[int]) -> None:
+        self._function = f
+        self._profile = profile
+        self._static = static_argnums
+        self._lowered: dict[Any, Lowered] = {}
+        update_wrapper(self, f)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        leaves, treedef = pytree.flatten((arguments, keywords))
+        if any([leaf.__class__ is Value for leaf in leaves]):
+            return self._function(*arguments, **keywords)  # inside a trace: one graph, planned as a whole
+        static = _static(self._static, len(arguments))
+        if static:
+            fixed = tuple([arguments[position] for position in static])
+            arguments_left = tuple([a for position, a in enumerate(arguments) if position not in static])
+            leaves, treedef = pytree.flatten((arguments_left, keywords))
+        else:
+            fixed, arguments_left = (), arguments
+        key = (treedef, fixed, tuple([type_of(leaf) for leaf in leaves]))
+        try:
+            found = self._lowered.get(key)
+        except TypeError:
+            raise TypeRuleError(
+                message(
+                    f"jit of {function_name(self._function)}: a static argument cannot be hashed",
+                    expected="hashable static arguments",
+                    got=", ".join(type(argument).__name__ for argument in fixed),
+                    fix="pass a tuple instead of a list, or make the argument dynamic",
+                    where=str(caller_location()),
+                )
+            ) from None
+        if found is None:
+            found = lower(self._function, *arguments, profile=self._profile, static_argnums=self._static, **keywords)
+            self._lowered[key] = found
+        return found(*arguments_left, **keywords)
+
+    def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
+        """The lowered function for these arguments' types."""
+        return lower(self._function, *arguments, profile=self._profile, static_argnums=self._static, **keywords)
+
+
+def jit(f: Callable[..., Any], *, profile: Profile | None = None, static_argnums: int | Sequence[int] = ()) -> Jitted:
+    """`f`, lowered once for each combination of argument trees, types and static values, and run from then on.
+
+    Python side effects of `f` happen when it is traced, not when it is called. Under a trace it is `f` itself.
+    """
+    return Jitted(f, profile, static_argnums)

@@ -1,0 +1,134 @@
+"""Functions over pytrees: which leaves of a call are tensors, and tracing with structure kept on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchlean import pytree
+from torchlean.errors import StructureError, TypeRuleError, message
+from torchlean.ir.builder import Value, is_python_number, type_of
+from torchlean.ir.graph import Graph
+from torchlean.ir.location import caller_location
+from torchlean.ir.operators import Operators
+from torchlean.ir.tracing import trace_flat
+from torchlean.ir.types import TensorType
+
+
+def is_tensor(leaf: Any) -> bool:
+    """Whether a leaf holds numbers with a dtype: a traced value, an eager array, a NumPy array or scalar."""
+    return isinstance(leaf, Operators | np.ndarray | np.generic)
+
+
+def is_number(leaf: Any) -> bool:
+    """Whether a leaf is a plain Python number."""
+    return is_python_number(leaf)
+
+
+class OutTree(NamedTuple):
+    """How to rebuild a function's result: leaves that are tensors come from the graph, the others are kept."""
+
+    treedef: Any
+    kept: tuple[tuple[int, Any], ...]  # (position, leaf) of leaves that are no tensors
+
+    def rebuild(self, tensors: Sequence[Any]) -> Any:
+        """The result with its tensor leaves replaced."""
+        if not self.kept:
+            return pytree.unflatten(self.treedef, tensors)
+        leaves = list(tensors)
+        for position, leaf in self.kept:
+            leaves.insert(position, leaf)
+        return pytree.unflatten(self.treedef, leaves)
+
+
+class TracedTree(NamedTuple):
+    """A function traced at some leaves of its arguments. `outs` has one entry per result tree of `f`."""
+
+    graph: Graph
+    operands: tuple[Any, ...]  # what the traced inputs stand for: the chosen leaves, then the captured values
+    outs: tuple[OutTree, ...]
+    sizes: tuple[int, ...]  # tensor leaves per result tree
+
+
+def trace_tree(
+    f: Callable[..., tuple[Any, ...]],
+    leaves: Sequence[Any],
+    treedef: Any,
+    chosen: Sequence[int],
+    *,
+    name: str,
+    types: Sequence[TensorType] | None = None,
+) -> TracedTree:
+    """Trace `f`, which takes the rebuilt tree and returns a tuple of result trees, at the leaves `chosen`.
+
+    The other leaves reach `f` unchanged. Python numbers among results become constants; other objects are kept.
+    """
+    operands = [leaves[position] for position in chosen]
+    input_types = [type_of(operand) for operand in operands] if types is None else types
+    found: list[OutTree] = []
+    sizes: list[int] = []
+
+    def flat(*values: Value) -> list[Any]:
+        filled = list(leaves)
+        for position, value in zip(chosen, values, strict=True):
+            filled[position] = value
+        results: list[Any] = []
+        for tree in f(pytree.unflatten(treedef, filled)):
+            out_leaves, out_treedef = pytree.flatten(tree)
+            tensors = [leaf for leaf in out_leaves if is_tensor(leaf) or is_number(leaf)]
+            kept = tuple([(at, leaf) for at, leaf in enumerate(out_leaves) if not (is_tensor(leaf) or is_number(leaf))])
+            found.append(OutTree(out_treedef, kept))
+            sizes.append(len(tensors))
+            results += tensors
+        return results
+
+    traced = trace_flat(flat, input_types, name=name)
+    return TracedTree(traced.graph, (*operands, *traced.captured), tuple(found), tuple(sizes))
+
+
+def function_name(f: Any) -> str:
+    """A function's name for graphs and messages."""
+    return getattr(f, "__name__", None) or type(f).__name__
+
+
+def normal_argnums(argnums: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
+    """Non-negative argument positions; a position the call does not have is refused."""
+    given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for position in given:
+        if not -count <= position < count:
+            needed = position + 1 if position >= 0 else -position
+            raise TypeRuleError(
+                message(
+                    f"{what} with respect to argnums={position} needs at least {needed} positional arguments",
+                    expected="positions of positional arguments",
+                    got=f"{count} positional arguments",
+                    fix="pass the argument by position, or change argnums",
+                    where=str(caller_location()),
+                )
+            )
+    return tuple([position % count for position in given])
+
+
+def leaf_paths(arguments: tuple[Any, ...]) -> list[str]:
+    """`args[0]['w']` for each leaf of positional arguments."""
+    return pytree.paths(arguments, "args")
+
+
+def as_float_leaf(leaf: Any) -> Any:
+    """A Python float to differentiate at becomes a float32 scalar."""
+    return np.float32(leaf) if isinstance(leaf, float) and is_python_number(leaf) else leaf
+
+
+def require_same_tree(expected: Any, got: Any, what: str) -> None:
+    """Refuse a tree whose structure differs, saying where."""
+    fault = pytree.differs(expected, got, what)
+    if fault is not None:
+        raise StructureError(
+            message(
+                f"{what} have another tree structure: {fault}",
+                fix="build them with the same containers, keys and lengths",
+                where=str(caller_location()),
+            )
+        )
