@@ -1,0 +1,129 @@
+"""Acceptance: re-derive from the plan alone that it may run. Shares no code with the planner (an import contract).
+
+`AcceptedPlan` can only be made here. Checked: the graph is sound; the registry has no duplicates; the steps are exactly
+the graph's nodes; every capsule comes from the profile's modules, implements the node's op, and meets trust, evidence,
+provider, device, VJP, reduction order, availability and its own refusal of the operand types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from torchlean.backends.audit import PlanAudit, audit, obligations
+from torchlean.backends.capsule import Capsule
+from torchlean.backends.plan import Plan
+from torchlean.backends.profile import Profile, refuse_duplicates
+from torchlean.backends.vocabulary import Claim, Reduction, TrustLevel, VjpMode, label
+from torchlean.errors import GraphError, InternalError, PlanRejected
+from torchlean.ir.check import check
+from torchlean.ir.rules import NoTangent
+from torchlean.ir.types import show_types
+
+_TOKEN = object()
+_MOST_LISTED = 20
+
+
+class AcceptedPlan:
+    """A plan that `accept` let through, with its audit. Immutable; no other way to make one."""
+
+    __slots__ = ("audit", "plan")
+
+    plan: Plan
+    audit: PlanAudit
+
+    def __init__(self, plan: Plan, audit: PlanAudit, token: object) -> None:
+        if token is not _TOKEN:
+            raise InternalError("an AcceptedPlan is made by accept(plan) only")
+        object.__setattr__(self, "plan", plan)
+        object.__setattr__(self, "audit", audit)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"an AcceptedPlan cannot be changed ({name!r})")
+
+    def __repr__(self) -> str:
+        return f"<AcceptedPlan of {self.plan!r}>"
+
+
+def accept(plan: Plan) -> AcceptedPlan:
+    """The plan, accepted; PlanRejected listing the obligations that fail, else."""
+    refuse_duplicates(plan.profile)
+    try:
+        check(plan.graph)
+    except GraphError as fault:
+        raise PlanRejected(f"the plan's graph is not sound: {fault}") from None
+    failures = list(dict.fromkeys(_failures(plan)))
+    if failures:
+        shown = [f"  {failure}" for failure in failures[:_MOST_LISTED]]
+        more = [f"  … and {len(failures) - _MOST_LISTED} more"] if len(failures) > _MOST_LISTED else []
+        count = f"{len(failures)} obligations fail" if len(failures) > 1 else "1 obligation fails"
+        head = f"plan of {plan.graph.name} rejected under profile {plan.profile.name!r}: {count}"
+        raise PlanRejected("\n".join([head, *shown, *more]))
+    return AcceptedPlan(plan, audit(plan), _TOKEN)
+
+
+def _failures(plan: Plan) -> Iterator[str]:
+    nodes, steps, types = plan.graph.nodes, plan.steps, plan.graph.types
+    if len(nodes) != len(steps):
+        yield f"the plan has {len(steps)} steps for {len(nodes)} nodes"
+        return
+    reasons: dict[int, tuple[str | None, list[str]]] = {}
+    registry = {id(capsule): (capsule, module.probe) for module in plan.profile.modules for capsule in module.capsules}
+    decided: dict[tuple[Any, ...], str | None] = {}
+    for node, step in zip(nodes, steps, strict=True):
+        capsule = step.capsule
+        if node is not step.node and node != step.node:
+            yield f"step %{step.node.outputs[0]} is not node %{node.outputs[0]} of the graph"
+            continue
+        if node.op is not capsule.op:
+            yield f"planned operation {label(node.op)} does not match capsule operation {label(capsule.op)}"
+            continue
+        if id(capsule) not in reasons:
+            known = registry.get(id(capsule))
+            origin = "comes from no module of the profile" if known is None else known[1]()
+            reasons[id(capsule)] = (origin, list(_capsule_failures(capsule, plan.profile)))
+        origin, found = reasons[id(capsule)]
+        if origin is not None:
+            yield f"{capsule.name} is unavailable: {origin}"
+        yield from found
+        operands = tuple([types[value] for value in node.inputs])
+        key = (id(capsule), node.params, operands)
+        if key not in decided:
+            decided[key] = capsule.refuses(node.params, operands)
+        refused = decided[key]
+        if refused is not None:
+            yield f"{capsule.name} refuses {label(node.op)} of {show_types(operands)}: {refused}"
+
+
+def _capsule_failures(capsule: Capsule, profile: Profile) -> Iterator[str]:
+    """What the policy has against a capsule, whatever the node."""
+    policy, op, name = profile.policy, label(capsule.op), capsule.name
+    if capsule.handler is None:
+        yield f"{name} has no forward implementation for {op}"
+    reports = obligations(capsule)
+    wanted = Claim.NO_VJP if capsule.vjp_mode is VjpMode.NONE else Claim.VJP
+    if tuple(report.claim for report in reports) != (Claim.SHAPE, Claim.LAYOUT, Claim.VALUE, wanted):
+        yield f"{name} has misaligned contract claims for {op}"
+    if not policy.trusted_external:
+        if capsule.trust is not TrustLevel.CHECKED:
+            yield f"{name} uses rejected trust level {capsule.trust} for {op}"
+        for report in reports:
+            if report.is_trusted_boundary:
+                yield f"{name} has rejected {report.obligation} evidence for {op}: {report.evidence}"
+    if policy.providers is not None and capsule.provider not in policy.providers:
+        yield f"{name} uses rejected provider {capsule.provider} for {op}"
+    if capsule.device is not profile.device:
+        yield f"{name} targets {capsule.device}, not requested {profile.device}, for {op}"
+    offered, requested = capsule.vjp_mode, policy.vjp
+    admitted = {
+        VjpMode.NONE: tuple(VjpMode),
+        VjpMode.TAPE: (VjpMode.TAPE, VjpMode.BACKEND),
+        VjpMode.BACKEND: (VjpMode.BACKEND,),
+    }[requested]
+    if offered not in admitted and not isinstance(capsule.op.diff, NoTangent):
+        yield f"{name} offers {offered}, not requested {requested}, for {op}"
+    order = capsule.numerics.reduction
+    if capsule.op.reduces and order is Reduction.NOT_APPLICABLE:
+        yield f"{name} reduces {op} but states no reduction order"
+    if policy.reduction is not None and order is not policy.reduction and order is not Reduction.NOT_APPLICABLE:
+        yield f"{name} adds in {order} order, not {policy.reduction}, for {op}"

@@ -1,0 +1,166 @@
+"""The audit of a plan: per capsule four obligations with their evidence; and groups of adjacent equal capsules.
+
+An audit is data that compares by content, so that it can be stored beside a result and compared with a later run.
+Grouping is bookkeeping, not fusion, and asks for equality of whole capsules, evidence included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torchlean.backends.capsule import (
+    Capsule,
+    Evidence,
+    NumericalPolicy,
+    TrustedBoundary,
+    report_lines,
+)
+from torchlean.backends.plan import Plan
+from torchlean.backends.vocabulary import OBLIGATIONS, Claim, Device, TrustLevel, VjpMode, claim_text, label
+
+
+@dataclass(frozen=True, slots=True)
+class ObligationReport:
+    """One claim of one capsule and what stands behind it. `obligation` is shape, layout, value or vjp."""
+
+    op: str
+    capsule: str
+    obligation: str
+    claim: Claim
+    text: str
+    evidence: Evidence
+
+    @property
+    def is_trusted_boundary(self) -> bool:
+        return isinstance(self.evidence, TrustedBoundary)
+
+    def __str__(self) -> str:
+        return f"{self.capsule} {self.obligation}: {self.text}; {self.evidence}"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelAudit:
+    """What the plan relies on for one capsule, and how many nodes it runs."""
+
+    op: str
+    capsule: str
+    provider: str
+    device: Device
+    trust: TrustLevel
+    vjp_mode: VjpMode
+    numerics: NumericalPolicy
+    obligations: tuple[ObligationReport, ...]
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAudit:
+    """One `KernelAudit` per capsule, in order of first use."""
+
+    profile: str
+    kernels: tuple[KernelAudit, ...]
+
+    @property
+    def trusted_boundaries(self) -> tuple[ObligationReport, ...]:
+        """The obligations that rest on trust."""
+        return tuple(report for kernel in self.kernels for report in kernel.obligations if report.is_trusted_boundary)
+
+    def as_json(self) -> dict[str, Any]:
+        """The audit as plain data."""
+        return {
+            "profile": self.profile,
+            "kernels": [
+                {
+                    "op": kernel.op,
+                    "capsule": kernel.capsule,
+                    "provider": kernel.provider,
+                    "device": str(kernel.device),
+                    "trust": str(kernel.trust),
+                    "vjp": str(kernel.vjp_mode),
+                    "reduction": str(kernel.numerics.reduction),
+                    "contraction": str(kernel.numerics.contraction),
+                    "subnormals": str(kernel.numerics.subnormals),
+                    "accumulator": str(kernel.numerics.accumulator),
+                    "nodes": kernel.nodes,
+                    "obligations": {
+                        report.obligation: f"{report.text}; {report.evidence}" for report in kernel.obligations
+                    },
+                }
+                for kernel in self.kernels
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KernelGroup:
+    """A run of adjacent nodes with one capsule. `nodes` are positions in the plan."""
+
+    capsule: Capsule
+    nodes: tuple[int, ...]
+
+
+def obligations(capsule: Capsule) -> tuple[ObligationReport, ...]:
+    """The four obligations of a capsule."""
+    return tuple(
+        [
+            ObligationReport(
+                op=label(capsule.op),
+                capsule=capsule.name,
+                obligation=field,
+                claim=contract.claim,
+                text=claim_text(contract.claim, capsule.op, capsule.vjp_mode, capsule.layout_kind),
+                evidence=contract.evidence,
+            )
+            for field, contract in zip(OBLIGATIONS, capsule.contracts, strict=True)
+        ]
+    )
+
+
+def audit(plan: Plan) -> PlanAudit:
+    """What the plan relies on."""
+    used: dict[int, tuple[Capsule, int]] = {}
+    for step in plan.steps:
+        capsule, count = used.get(id(step.capsule), (step.capsule, 0))
+        used[id(step.capsule)] = (capsule, count + 1)
+    kernels = [
+        KernelAudit(
+            op=label(capsule.op),
+            capsule=capsule.name,
+            provider=capsule.provider,
+            device=capsule.device,
+            trust=capsule.trust,
+            vjp_mode=capsule.vjp_mode,
+            numerics=capsule.numerics,
+            obligations=obligations(capsule),
+            nodes=count,
+        )
+        for capsule, count in used.values()
+    ]
+    return PlanAudit(profile=plan.profile.name, kernels=tuple(kernels))
+
+
+def groups(plan: Plan) -> tuple[KernelGroup, ...]:
+    """Adjacent steps with equal capsules, joined."""
+    made: list[KernelGroup] = []
+    current: list[int] = []
+    for position, step in enumerate(plan.steps):
+        if current:
+            previous = plan.steps[current[-1]].capsule
+            if previous is not step.capsule and previous != step.capsule:
+                made.append(KernelGroup(previous, tuple(current)))
+                current = []
+        current.append(position)
+    if current:
+        made.append(KernelGroup(plan.steps[current[-1]].capsule, tuple(current)))
+    return tuple(made)
+
+
+def plan_report(plan: Plan) -> list[str]:
+    """The profile's line, the trust boundary, then the report lines of every capsule in order of first use."""
+    used = {id(step.capsule): step.capsule for step in plan.steps}
+    outside = sorted({label(capsule.op) for capsule in used.values() if capsule.trust is TrustLevel.TRUSTED_EXTERNAL})
+    lines = [str(plan.profile), f"trusted-external capsules: {', '.join(outside) or 'none'}"]
+    for capsule in used.values():
+        lines += report_lines(capsule)
+    return lines

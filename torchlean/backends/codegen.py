@@ -1,0 +1,301 @@
+"""AcceptedPlan → the source of one flat Python function, one line per step, buffers freed at their last use.
+
+Names are only `v<id>` (values) and `k<n>` (kernels, constants), so no user text reaches `exec`. Three economies, none
+of which changes a bit: constants are made once; a broadcast whose every consumer broadcasts by itself is left to them;
+and a ufunc writes over an operand that dies on its line. No result shares memory with an argument, a constant or
+another result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from torchlean.backends.accept import AcceptedPlan
+from torchlean.backends.handler import Expression, Kernel, Session, Traits, bind_capsule
+from torchlean.backends.plan import Plan
+from torchlean.ir.graph import Node
+from torchlean.ir.op import Op
+from torchlean.ir.ops.create import FULL
+from torchlean.ir.ops.cut import SLICE
+from torchlean.ir.ops.layout import RESHAPE, REVERSE, TRANSPOSE
+from torchlean.ir.ops.spread import BROADCAST
+from torchlean.ir.types import Shape, TensorType
+
+_MOVES: frozenset[Op] = frozenset({RESHAPE, TRANSPOSE, REVERSE, BROADCAST, SLICE})
+_LEGEND = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The source of `run(*arrays) -> tuple of arrays`, and the globals it runs in."""
+
+    source: str
+    names: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Line:
+    """One statement: `targets = text`, the slots it reads, and, for a ufunc, the operands it could write over."""
+
+    targets: tuple[int, ...]
+    text: str
+    reads: tuple[int, ...]
+    comment: str
+    ufunc: bool
+
+
+def generate(accepted: AcceptedPlan, session: Session | None = None) -> Generated:
+    """Bind every kernel of the plan and write the function."""
+    writer = _Writer(accepted.plan, session)
+    for position, node in enumerate(accepted.plan.graph.nodes):
+        writer.step(position, node)
+    return writer.finish()
+
+
+class _Writer:
+    """The state of one generation. `slot[v]` is the value whose name `v` goes by; `name[slot]` that name."""
+
+    def __init__(self, plan: Plan, session: Session | None) -> None:
+        graph = plan.graph
+        count = len(graph.types)
+        self.plan, self.session, self.types = plan, session, graph.types
+        self.slot = list(range(count))
+        self.name = [f"v{id}" for id in range(count)]
+        self.roots: list[tuple[int, ...]] = [(id,) for id in range(count)]
+        self.foreign = bytearray(count)  # memory of an argument or a constant
+        self.shared = bytearray(count)  # a view of it exists, or it is one
+        self.spread = bytearray(count)  # may have strides of 0
+        self.lines: list[_Line] = []
+        self.names: dict[str, Any] = {}
+        self.named: dict[int, str] = {}
+        self.bound: dict[tuple[Any, ...], Kernel] = {}
+        self.constants: dict[int, Any] = {}
+        for id in graph.inputs:
+            self.foreign[id] = 1
+        self.lazy = _left_to_consumers(plan)
+        self.pointwise = _only_pointwise_consumers(plan)
+
+    # -- names and kernels -----------------------------------------------------------------------------------------
+    def global_name(self, meaning: Any) -> str:
+        known = self.named.get(id(meaning))
+        if known is None:
+            known = f"k{len(self.names)}"
+            self.names[known] = meaning
+            self.named[id(meaning)] = known
+        return known
+
+    def kernel(self, node: Node, position: int) -> Kernel:
+        capsule = self.plan.steps[position].capsule
+        types = self.types
+        key = (id(capsule), node.params, tuple([types[id] for id in node.inputs]))
+        known = self.bound.get(key)
+        if known is None:
+            known = bind_capsule(capsule, node, types, self.session)
+            self.bound[key] = known
+        return known
+
+    def traits(self, position: int) -> Traits:
+        return self.plan.steps[position].capsule.handler.traits
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+    def step(self, position: int, node: Node) -> None:
+        out = node.outputs[0]
+        if node.op is FULL:
+            self.kernel(node, position)  # the guard of types acts at binding
+            self.constant(out, self.filled(node, out))
+        elif not node.inputs:
+            kernel = self.kernel(node, position)
+            results = (kernel.function(0) if isinstance(kernel, Expression) else kernel)()
+            for id, result in zip(node.outputs, results if len(node.outputs) > 1 else (results,), strict=True):
+                self.constant(id, result)
+        elif node.op in _MOVES and self.slot[node.inputs[0]] in self.constants:
+            kernel = self.kernel(node, position)
+            moved = kernel.function(1) if isinstance(kernel, Expression) else kernel
+            self.constant(out, moved(self.constants[self.slot[node.inputs[0]]]))
+        elif node.op is BROADCAST and (self.lazy[out] or self.types[out] == self.types[node.inputs[0]]):
+            self.kernel(node, position)
+            self.leave(position, node)
+        else:
+            self.call(position, node)
+
+    def filled(self, node: Node, out: int) -> Any:
+        entry = node.params.entry
+        if self.lazy[out]:
+            return entry
+        return np.broadcast_to(entry, node.params.shape) if self.pointwise[out] else np.full(node.params.shape, entry)
+
+    def constant(self, id: int, value: Any) -> None:
+        array = np.asarray(value).view()
+        array.flags.writeable = False
+        self.constants[id] = array
+        self.name[id] = self.global_name(array)
+        self.foreign[id] = self.shared[id] = 1
+
+    def leave(self, position: int, node: Node) -> None:
+        """A broadcast its consumers do themselves: another name for the operand, or a reshape that puts in 1s."""
+        source, out = node.inputs[0], node.outputs[0]
+        placed = _placed(node.params.axes, self.types[source].shape, len(self.types[out].shape))
+        self.alias(out, (source,))
+        if placed == self.types[source].shape:
+            self.slot[out] = self.slot[source]
+            return
+        comment = f"%{out} {self.plan.steps[position].capsule.name}, left to its consumers"
+        text = f"{self.name[self.slot[source]]}.reshape({placed!r})"
+        self.lines.append(_Line((out,), text, (self.slot[source],), comment, False))
+
+    def call(self, position: int, node: Node) -> None:
+        kernel, traits = self.kernel(node, position), self.traits(position)
+        slots = tuple([self.slot[id] for id in node.inputs])
+        operands = [self.name[slot] for slot in slots]
+        ufunc = traits.inplace and isinstance(kernel, np.ufunc) and len(node.outputs) == 1
+        if isinstance(kernel, Expression):
+            text = kernel.text(operands, self.global_name)
+        else:
+            text = f"{self.global_name(kernel)}({', '.join(operands)})"
+        for out in node.outputs:
+            if traits.view:
+                self.alias(out, node.inputs)
+                self.spread[out] = node.op is BROADCAST or any(self.spread[id] for id in node.inputs)
+        names = ", ".join(f"%{id}" for id in node.outputs)
+        comment = f"{names} {self.plan.steps[position].capsule.name}"
+        self.lines.append(_Line(node.outputs, text, slots, comment, ufunc))
+
+    def alias(self, out: int, operands: tuple[int, ...]) -> None:
+        roots = dict.fromkeys(root for id in operands for root in self.roots[id])
+        self.roots[out] = tuple(roots)
+        self.foreign[out] = any(self.foreign[id] for id in operands)
+        self.shared[out] = 1
+        for root in roots:
+            self.shared[root] = 1
+        for id in operands:
+            self.shared[id] = 1
+
+    # -- text ------------------------------------------------------------------------------------------------------
+    def finish(self) -> Generated:
+        graph = self.plan.graph
+        returned = ", ".join(self.results()) + ("," if len(graph.outputs) == 1 else "")
+        kept = {self.slot[id] for id in graph.outputs}
+        dying = self.deaths(kept)
+        state = self.global_name(np.errstate)
+        arguments = ", ".join(f"v{id}" for id in graph.inputs)
+        body = [self.statement(line, dead) for line, dead in zip(self.lines, dying, strict=True)]
+        head = [f"def run({arguments}):", f'    with {state}(all="ignore"):']
+        source = "\n".join([*self.legend(), *head, *body, f"        return ({returned})", ""])
+        return Generated(source, self.names)
+
+    def results(self) -> list[str]:
+        """The returned expressions; copied where the memory belongs to someone else."""
+        seen: set[int] = set()
+        texts: list[str] = []
+        for id in self.plan.graph.outputs:
+            name = self.name[self.slot[id]]
+            borrowed = self.foreign[id] or self.spread[id] or not seen.isdisjoint(self.roots[id])
+            seen.update(self.roots[id])
+            if not self.types[id].shape:
+                texts.append(f"{self.global_name(np.array if borrowed else np.asarray)}({name})")
+            else:
+                texts.append(f"{name}.copy()" if borrowed else name)
+        return texts
+
+    def deaths(self, kept: set[int]) -> list[tuple[int, ...]]:
+        """For each line the slots whose last use it is; arguments and constants are not ours to free."""
+        inputs = set(self.plan.graph.inputs)
+        seen = set(kept)
+        dead: list[tuple[int, ...]] = []
+        for line in reversed(self.lines):
+            last: list[int] = []
+            for slot in (*line.reads, *line.targets):
+                if slot not in seen:
+                    seen.add(slot)
+                    if slot not in inputs and slot not in self.constants:
+                        last.append(slot)
+            dead.append(tuple(last))
+        dead.reverse()
+        return dead
+
+    def statement(self, line: _Line, dead: tuple[int, ...]) -> str:
+        text = line.text
+        if line.ufunc and dead:
+            for slot in dead:
+                if slot in line.reads and self.overwritable(slot, self.types[line.targets[0]]):
+                    text = f"{text[:-1]}, {self.name[slot]})"
+                    break
+        freed = f"; del {', '.join(self.name[slot] for slot in dead)}" if dead else ""
+        targets = ", ".join(self.name[id] for id in line.targets)
+        return f"        {targets} = {text}{freed}  # {line.comment}"
+
+    def overwritable(self, slot: int, wanted: TensorType) -> bool:
+        """Whether a dying value is an array of its own, of the result's type."""
+        return not self.shared[slot] and not self.foreign[slot] and bool(wanted.shape) and self.types[slot] == wanted
+
+    def legend(self) -> list[str]:
+        lines = [f"# {name} = {_described(meaning)}" for name, meaning in list(self.names.items())[:_LEGEND]]
+        if len(self.names) > _LEGEND:
+            lines.append(f"# … and {len(self.names) - _LEGEND} more")
+        return lines
+
+
+def _left_to_consumers(plan: Plan) -> bytearray:
+    """Which broadcast and full values need not exist.
+
+    Every consumer must broadcast by itself, to exactly this shape, and still have an operand that has it for real.
+    """
+    graph = plan.graph
+    lazy = bytearray(len(graph.types))
+    pointwise = _only_pointwise_consumers(plan)
+    for node in graph.nodes:
+        if node.op is BROADCAST or node.op is FULL:
+            out = node.outputs[0]
+            lazy[out] = pointwise[out]
+            if node.op is BROADCAST and graph.types[out] == graph.types[node.inputs[0]]:
+                lazy[out] = 0  # it has the shape already
+    full = {node.outputs[0] for node in graph.nodes if node.op is FULL}
+    for node in graph.nodes:
+        if node.inputs and all(lazy[id] for id in node.inputs) and graph.types[node.outputs[0]].shape:
+            spared = next((id for id in node.inputs if id in full), node.inputs[0])
+            lazy[spared] = 0
+    return lazy
+
+
+def _only_pointwise_consumers(plan: Plan) -> bytearray:
+    """Which values are read only by kernels that accept operands before broadcasting, and are not returned."""
+    graph = plan.graph
+    found = bytearray(b"\x01") * len(graph.types)
+    for id in graph.outputs:
+        found[id] = 0
+    for step in plan.steps:
+        node = step.node
+        accepts = step.capsule.handler.traits.accepts_unspread
+        shape = graph.types[node.outputs[0]].shape
+        for id in node.inputs:
+            if not accepts or graph.types[id].shape != shape:
+                found[id] = 0
+    return found
+
+
+def _placed(axes: tuple[int, ...], shape: Shape, rank: int) -> Shape:
+    """The operand's shape with the 1s NumPy's trailing alignment needs; unchanged if it is aligned already."""
+    if axes == tuple(range(rank - len(shape), rank)):
+        return shape
+    placed = [1] * rank
+    for axis, size in zip(axes, shape, strict=True):
+        placed[axis] = size
+    return tuple(placed[axes[0] :])
+
+
+def _described(meaning: Any) -> str:
+    if isinstance(meaning, np.ndarray):
+        entries = f" {meaning.item()!r}" if meaning.ndim == 0 else ""
+        return f"constant {meaning.dtype}{list(meaning.shape)}{entries}"
+    if isinstance(meaning, np.ufunc):
+        return f"numpy.{meaning.__name__}"
+    owner = getattr(meaning, "__self__", None)
+    prefix = f"numpy.{owner.__name__}." if isinstance(owner, np.ufunc) else ""
+    module = getattr(meaning, "__module__", None) or ""
+    label = getattr(meaning, "__qualname__", None) or str(meaning)
+    if prefix:
+        return prefix + label.rsplit(".", 1)[-1]
+    return f"{module}.{label}" if module and not isinstance(meaning, np.dtype) else str(label)

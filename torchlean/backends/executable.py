@@ -1,0 +1,66 @@
+"""Executables: an accepted plan compiled to a Python function over NumPy arrays. Made from an `AcceptedPlan` only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchlean.backends.accept import AcceptedPlan
+from torchlean.backends.audit import PlanAudit
+from torchlean.backends.codegen import generate
+from torchlean.backends.handler import Session
+from torchlean.backends.plan import Plan
+from torchlean.errors import BindError, InternalError, message
+from torchlean.ir.types import show_types, type_of_array
+
+Array = np.ndarray[Any, Any]
+
+
+class Executable:
+    """`call(*arrays)` is the generated function itself: it trusts its arguments' types. `checked` tests them first.
+
+    `source` is what runs; `plan` and `audit` are what was accepted. Results share no memory with arguments, constants
+    or one another.
+    """
+
+    __slots__ = ("accepted", "call", "source")
+
+    call: Callable[..., tuple[Array, ...]]
+
+    def __init__(self, accepted: AcceptedPlan, session: Session | None = None) -> None:
+        if not isinstance(accepted, AcceptedPlan):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InternalError(f"an Executable is made from an AcceptedPlan, got a {type(accepted).__name__}")
+        generated = generate(accepted, session)
+        scope = dict(generated.names)
+        exec(compile(generated.source, f"<torchlean {accepted.plan.graph.name}>", "exec"), scope)
+        self.accepted = accepted
+        self.source = generated.source
+        self.call = scope["run"]
+
+    @property
+    def plan(self) -> Plan:
+        return self.accepted.plan
+
+    @property
+    def audit(self) -> PlanAudit:
+        return self.accepted.audit
+
+    def checked(self, *arrays: Array) -> tuple[Array, ...]:
+        """`call`, after comparing the arguments' types with the graph's; BindError names the first that differs."""
+        wanted = self.plan.graph.input_types
+        given = tuple([type_of_array(array) for array in arrays])
+        if given != wanted:
+            raise BindError(
+                message(
+                    f"the arguments of {self.plan.graph.name} have other types than it was planned for",
+                    expected=show_types(wanted),
+                    got=show_types(given),
+                    fix="lower the function again for these types",
+                )
+            )
+        return self.call(*arrays)
+
+    def __repr__(self) -> str:
+        return f"<Executable {self.plan!r}>"

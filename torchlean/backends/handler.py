@@ -1,0 +1,187 @@
+"""How code plugs in: a handler specialises itself once for a node and returns a kernel.
+
+Deviations from ARCHITECTURE §4: a kernel for a node with one output returns the array itself (a tuple for several), and
+a kernel may be an `Expression`, Python text over operand placeholders that the code generator pastes into its line, so
+that a transposed matrix product costs no wrapper. `Implementation` is the maintained providers' ready-made handler.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torchlean.backends.capsule import Capsule
+from torchlean.backends.vocabulary import Device
+from torchlean.errors import BindError, InternalError, message
+from torchlean.ir.graph import Node
+from torchlean.ir.op import Op, TypeFault
+from torchlean.ir.types import TensorType, show_types
+
+Types = Sequence[TensorType]  # indexed by value id
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Python text for one node: `Expression("dot({0}, {1}.T)", {"dot": np.dot})`.
+
+    `{i}` stands for operand i, a name or another primary expression; `names` says what each free name means.
+    """
+
+    template: str
+    names: Mapping[str, Any]
+
+    def text(self, operands: Sequence[str], rename: Callable[[Any], str]) -> str:
+        """The expression with operands filled in and every free name replaced by `rename(its meaning)`."""
+        renamed = re.sub(
+            r"(?<![\w.{])[A-Za-z_]\w*",
+            lambda found: rename(self.names[found[0]]) if found[0] in self.names else found[0],
+            self.template,
+        )
+        return renamed.format(*operands)
+
+    def function(self, arity: int) -> Callable[..., Any]:
+        """The expression as a function of its operands."""
+        meanings: dict[str, Any] = {"__builtins__": {}}
+
+        def rename(meaning: Any) -> str:
+            name = f"k{len(meanings)}"
+            meanings[name] = meaning
+            return name
+
+        names = [f"v{position}" for position in range(arity)]
+        tree = ast.parse(f"lambda {', '.join(names)}: {self.text(names, rename)}", mode="eval")
+        made: Callable[..., Any] = eval(compile(tree, "<torchlean kernel>", "eval"), meanings)
+        return made
+
+
+Kernel = Callable[..., Any] | Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What the code generator may assume of a handler's kernels.
+
+    `view`: a result may share memory with an operand. `accepts_unspread`: operands may come before broadcasting, as
+    long as they broadcast to the result's shape by NumPy's rules. `inplace`: the kernel is a NumPy ufunc whose last
+    argument may name an array to write, which may be one of its operands.
+    """
+
+    view: bool
+    accepts_unspread: bool
+    inplace: bool
+
+
+CAUTIOUS = Traits(view=True, accepts_unspread=False, inplace=False)
+FRESH = Traits(view=False, accepts_unspread=False, inplace=False)
+VIEW = Traits(view=True, accepts_unspread=False, inplace=False)
+SPREADING = Traits(view=False, accepts_unspread=True, inplace=False)
+UFUNC = Traits(view=False, accepts_unspread=True, inplace=True)
+
+
+class Session(Protocol):
+    """What a device handler may ask for while it binds; the CPU providers ask for nothing."""
+
+    def load(self, program: str, types: Sequence[TensorType]) -> Any:
+        """A compiled program for operands of these types, from the session's cache."""
+        ...
+
+
+class Handler(Protocol):
+    """Code for one op on one device. Its identity must agree with the capsule that names it."""
+
+    @property
+    def op(self) -> Op: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def traits(self) -> Traits: ...
+    def bind(self, node: Node, types: Types, session: Session | None) -> Kernel:
+        """Specialise for the node; `types` is indexed by value id. Equal nodes may share one kernel."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implementation:
+    """A handler made of a function: `make(params, operand types) -> Kernel`.
+
+    Binding is where the shape guard acts: the node's operand and result types are derived again from the op's own type
+    rule, and anything else is a BindError, so a kernel only ever sees the types it was made for.
+    """
+
+    op: Op
+    provider: str
+    device: Device
+    traits: Traits
+    make: Callable[[Any, tuple[TensorType, ...]], Kernel]
+
+    def bind(self, node: Node, types: Types, session: Session | None) -> Kernel:
+        operands = tuple([types[id] for id in node.inputs])
+        guard_types(self.op, node, operands, tuple([types[id] for id in node.outputs]))
+        return self.make(node.params, operands)
+
+
+def guard_types(op: Op, node: Node, operands: tuple[TensorType, ...], declared: tuple[TensorType, ...]) -> None:
+    """Refuse a node of another op, or one whose declared result types are not what the op's type rule gives."""
+    if node.op is not op:
+        raise BindError(message("handler implements another op", expected=node.op.name, got=op.name))
+    try:
+        made = op.type_rule(node.params, *operands)
+    except TypeFault as fault:
+        raise BindError(
+            message(f"{op.name} of {show_types(operands)} cannot be bound: {fault.what}", where=str(node.where))
+        ) from None
+    if made != declared:
+        raise BindError(
+            message(
+                f"{op.name} of {show_types(operands)} is declared with other result types",
+                expected=show_types(made),
+                got=show_types(declared),
+                where=str(node.where),
+            )
+        )
+
+
+def bind_capsule(capsule: Capsule, node: Node, types: Types, session: Session | None) -> Kernel:
+    """The kernel of a capsule for a node; BindError when capsule and handler differ in op, provider or device."""
+    handler: Handler | None = capsule.handler
+    if handler is None:
+        raise BindError(message(f"{capsule.name} has no forward implementation for {capsule.op.name}"))
+    for verb, mine, theirs in (
+        ("implements", handler.op, capsule.op),
+        ("uses provider", handler.provider, capsule.provider),
+        ("targets", handler.device, capsule.device),
+    ):
+        if mine is not theirs and mine != theirs:
+            got, expected = (which.name if isinstance(which, Op) else which for which in (mine, theirs))
+            raise BindError(
+                message(
+                    f"handler {verb} `{got}`, but capsule {capsule.name} {verb} `{expected}`",
+                    expected=f"a handler with the op, provider and device of {capsule.name}",
+                    got=f"{handler.op.name}, {handler.provider}, {handler.device}",
+                    fix="give the capsule the handler made for it",
+                )
+            )
+    if node.op is not capsule.op:
+        raise BindError(message(f"capsule {capsule.name} implements `{capsule.op.name}`, not `{node.op.name}`"))
+    return handler.bind(node, types, session)
+
+
+def bind_kernel(capsule: Capsule, node: Node, types: Types, session: Session | None = None) -> Callable[..., Any]:
+    """The kernel as a plain function of NumPy arrays, for callers that run one node at a time.
+
+    Results of views share memory with their operands, and a result of rank 0 may be a NumPy scalar.
+    """
+    kernel = bind_capsule(capsule, node, types, session)
+    return kernel.function(len(node.inputs)) if isinstance(kernel, Expression) else kernel
+
+
+def check_result(capsule: Capsule, node: Node, types: Types, results: Sequence[Any]) -> None:
+    """Compare results with their declared types; InternalError naming the capsule. For tests and first calls."""
+    for id, result in zip(node.outputs, results, strict=True):
+        if result.shape != types[id].shape or result.dtype != types[id].dtype.carrier:
+            raise InternalError(f"{capsule.name} returned {result.dtype}{list(result.shape)} for {types[id]}")

@@ -1,0 +1,119 @@
+"""The capsules of the fast provider, each with its distance to the definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torchlean.backends.capsule import (
+    Bitwise,
+    Capsule,
+    Normwise,
+    NumericalPolicy,
+    Refuses,
+    Relative,
+    Ulp,
+    ValueBound,
+    guarded,
+    refuses_nothing,
+    tested,
+)
+from torchlean.backends.handler import FRESH, SPREADING, UFUNC, Implementation, Traits
+from torchlean.backends.numpy import classify, fused, products, reductions, window
+from torchlean.backends.profile import CapsuleModule
+from torchlean.backends.target import always_available
+from torchlean.backends.vocabulary import Accumulator, Claim, Contraction, Device, Reduction, Subnormals, VjpMode
+from torchlean.errors import InternalError
+from torchlean.ir.op import Op
+from torchlean.ir.ops import activation, gather, loss, reduce, spread
+from torchlean.ir.ops import elementwise as ew
+from torchlean.ir.ops import window as conv
+from torchlean.ir.ops.composite import Composite
+from torchlean.ir.ops.dot import DOT_GENERAL
+
+PROVIDER = "numpy"
+_TESTS = "tests/backends/test_numpy_bounds.py"
+VALUE_TEST = f"{_TESTS}::test_the_kernel_is_within_its_bound"
+VJP_TEST = f"{_TESTS}::test_the_gradient_is_within_its_bound"
+
+_SUMS = NumericalPolicy(
+    reduction=Reduction.IMPLEMENTATION_DEFINED,
+    contraction=Contraction.IMPLEMENTATION_DEFINED,
+    subnormals=Subnormals.GRADUAL,
+    accumulator=Accumulator.IMPLEMENTATION_DEFINED,
+)
+_POINTWISE = NumericalPolicy(
+    reduction=Reduction.NOT_APPLICABLE,
+    contraction=Contraction.SEPARATE,
+    subnormals=Subnormals.GRADUAL,
+    accumulator=Accumulator.NOT_APPLICABLE,
+)
+
+
+def _gradient(op: Op) -> Op:
+    if not isinstance(op, Composite) or op.gradient is None:
+        raise InternalError(f"{op.name} has no gradient op")
+    return op.gradient
+
+
+def _always(kernel: Any) -> Any:
+    return lambda params, types: kernel
+
+
+def _capsule(
+    op: Op,
+    make: Any,
+    bound: ValueBound,
+    *,
+    traits: Traits = FRESH,
+    mode: VjpMode = VjpMode.TAPE,
+    refuses: Refuses = refuses_nothing,
+    summary: str = "",
+) -> Capsule:
+    return Capsule(
+        op=op,
+        provider=PROVIDER,
+        device=Device.CPU,
+        shape=guarded(Claim.SHAPE, "portable runtime shape checks"),
+        layout=guarded(Claim.LAYOUT, "typed tensor layout"),
+        value=tested(Claim.VALUE, VALUE_TEST, summary=summary),
+        vjp=tested(Claim.VJP, VJP_TEST),
+        vjp_mode=mode,
+        bound=bound,
+        numerics=_SUMS if op.reduces else _POINTWISE,
+        handler=Implementation(op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make),
+        refuses=refuses,
+    )
+
+
+def _capsules() -> tuple[Capsule, ...]:
+    either_zero = "of equal zeros either"
+    native = VjpMode.BACKEND
+    return (
+        _capsule(DOT_GENERAL, products.dot_general, Relative(1.0)),
+        _capsule(spread.REDUCE_SUM, reductions.reduce_sum, Relative(1.0)),
+        _capsule(conv.CONV, window.conv, Relative(1.0)),
+        _capsule(conv.CONV_INPUT_ADJOINT, window.conv_input_adjoint, Relative(1.0)),
+        _capsule(conv.CONV_KERNEL_ADJOINT, window.conv_kernel_adjoint, Relative(1.0)),
+        _capsule(reduce.REDUCE_MAX, reductions.extreme(np.maximum.reduce), Ulp(0), summary=either_zero),
+        _capsule(reduce.REDUCE_MIN, reductions.extreme(np.minimum.reduce), Ulp(0), summary=either_zero),
+        _capsule(ew.MAX, _always(np.maximum), Ulp(0), traits=UFUNC, summary=either_zero),
+        _capsule(ew.MIN, _always(np.minimum), Ulp(0), traits=UFUNC, summary=either_zero),
+        _capsule(ew.CLAMP, reductions.clamp, Ulp(0), traits=SPREADING, summary=either_zero),
+        _capsule(gather.GATHER, reductions.gather, Bitwise(), refuses=reductions.gather_refuses),
+        _capsule(activation.RELU, fused.relu, Ulp(0), traits=SPREADING, mode=native, summary=either_zero),
+        _capsule(_gradient(activation.RELU), fused.relu_vjp, Bitwise()),
+        _capsule(loss.CROSS_ENTROPY, classify.cross_entropy, Normwise(2.0), mode=native, refuses=classify.refuses),
+        _capsule(
+            _gradient(loss.CROSS_ENTROPY),
+            classify.cross_entropy_vjp,
+            Normwise(2.0),
+            refuses=classify.refuses,
+        ),
+        _capsule(loss.MSE_LOSS, fused.mse_loss, Relative(1.0), mode=native),
+        _capsule(_gradient(loss.MSE_LOSS), fused.mse_loss_vjp, Ulp(4), summary="where nothing overflows or underflows"),
+    )
+
+
+MODULE = CapsuleModule(name=PROVIDER, capsules=_capsules(), probe=always_available)

@@ -1,0 +1,239 @@
+"""Planning: choose the first admissible capsule of each node; else expand the composite; else refuse, saying why.
+
+Linear in the nodes and free of recursion: bodies are walked with an explicit stack, and reasons are computed once per
+(op, params, operand types). Nothing falls back silently: what was passed over is in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchlean.backends.capsule import Capsule, TrustedBoundary, misaligned
+from torchlean.backends.plan import Candidate, Expansion, Failure, Plan, Refusal, Step
+from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
+from torchlean.backends.vocabulary import OBLIGATIONS, Reduction, TrustLevel, VjpMode, label
+from torchlean.errors import PlanRejected
+from torchlean.ir.builder import Builder
+from torchlean.ir.graph import Graph, Node
+from torchlean.ir.op import Op
+from torchlean.ir.ops.composite import Composite
+from torchlean.ir.rules import NoTangent
+from torchlean.ir.types import TensorType, show_types
+
+_MOST_LISTED = 20
+
+
+def explain(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile) -> tuple[Candidate, ...]:
+    """Every capsule for the op, in module order, with every reason against it under the profile."""
+    made: list[Candidate] = []
+    for module in profile.modules:
+        mine = [capsule for capsule in module.capsules if capsule.op is op]
+        if mine:
+            missing = module.probe()
+            made += [_candidate(capsule, missing, params, types, profile) for capsule in mine]
+    return tuple(made)
+
+
+def _candidate(
+    capsule: Capsule, missing: str | None, params: Any, types: tuple[TensorType, ...], profile: Profile
+) -> Candidate:
+    """The acceptance failures of `../shared/reference/backend_and_runtime.md` §2.7, and three the seeds do not have."""
+    policy = profile.policy
+    op, name = label(capsule.op), capsule.name
+    found: list[tuple[Failure, str]] = []
+    if capsule.handler is None:
+        found.append((Failure.FORWARD, f"{name} has no forward implementation for {op}"))
+    if misaligned(capsule) is not None:
+        found.append((Failure.CONTRACTS, f"{name} has misaligned contract claims for {op}"))
+    if capsule.trust is TrustLevel.TRUSTED_EXTERNAL and not policy.trusted_external:
+        found.append((Failure.TRUST, f"{name} uses rejected trust level {capsule.trust} for {op}"))
+    if policy.providers is not None and capsule.provider not in policy.providers:
+        found.append((Failure.PROVIDER, f"{name} uses rejected provider {capsule.provider} for {op}"))
+    if capsule.device is not profile.device:
+        found.append((Failure.DEVICE, f"{name} targets {capsule.device}, not requested {profile.device}, for {op}"))
+    if not serves_vjp(capsule, policy.vjp):
+        found.append((Failure.VJP, f"{name} offers {capsule.vjp_mode}, not requested {policy.vjp}, for {op}"))
+    for field, contract in zip(OBLIGATIONS, capsule.contracts, strict=True):
+        if isinstance(contract.evidence, TrustedBoundary) and not policy.trusted_external:
+            found.append((Failure.EVIDENCE, f"{name} has rejected {field} evidence for {op}: {contract.evidence}"))
+    reduction = capsule.numerics.reduction
+    if policy.reduction is not None and reduction not in (policy.reduction, Reduction.NOT_APPLICABLE):
+        found.append((Failure.REDUCTION, f"{name} adds in {reduction} order, not {policy.reduction}, for {op}"))
+    if missing is not None:
+        found.append((Failure.UNAVAILABLE, f"{name} is unavailable here: {missing}"))
+    refused = capsule.refuses(params, types)
+    if refused is not None:
+        found.append((Failure.TYPES, f"{name} refuses {op} of {show_types(types)}: {refused}"))
+    return Candidate(capsule, tuple([Refusal(name, failure, text) for failure, text in found]))
+
+
+def serves_vjp(capsule: Capsule, requested: VjpMode) -> bool:
+    """Whether the capsule's derivative ownership satisfies the request; ops without a derivative satisfy any."""
+    if requested is VjpMode.NONE or isinstance(capsule.op.diff, NoTangent):
+        return True
+    if requested is VjpMode.TAPE:
+        return capsule.vjp_mode is not VjpMode.NONE
+    return capsule.vjp_mode is VjpMode.BACKEND
+
+
+def select(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile) -> Capsule | None:
+    """The capsule that would run the op, or None (a composite may then be expanded; `explain` has the reasons)."""
+    refuse_duplicates(profile)
+    for candidate in explain(op, params, types, profile):
+        if not candidate.refusals:
+            return candidate.capsule
+    return None
+
+
+class _Chooser:
+    """`explain` remembered per (op, params, types) for one plan; modules are indexed by op once."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.known: dict[tuple[Any, ...], tuple[Capsule | None, tuple[Refusal, ...]]] = {}
+        self.by_op: dict[Op, list[tuple[CapsuleModule, Capsule]]] = {}
+        for module in profile.modules:
+            for capsule in module.capsules:
+                self.by_op.setdefault(capsule.op, []).append((module, capsule))
+        self.missing = {module.name: module.probe() for module in profile.modules}
+
+    def choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
+        """The first admissible capsule and the refusals before it; without one, None and every refusal."""
+        key = (op, params, types)
+        known = self.known.get(key)
+        if known is None:
+            known = self._choose(op, params, types)
+            self.known[key] = known
+        return known
+
+    def _choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
+        refused: list[Refusal] = []
+        for module, capsule in self.by_op.get(op, ()):
+            candidate = _candidate(capsule, self.missing[module.name], params, types, self.profile)
+            if not candidate.refusals:
+                return capsule, tuple(refused)
+            refused += candidate.refusals
+        return None, tuple(refused)
+
+
+def plan(graph: Graph, profile: Profile) -> Plan:
+    """A plan for the live nodes of `graph`, composites without a capsule replaced by their bodies.
+
+    Raises PlanRejected naming every op that has neither capsule nor body, with the reasons against each candidate.
+    """
+    refuse_duplicates(profile)
+    chooser = _Chooser(profile)
+    live = prune(graph)
+    expanded, expansions = _expand(live, chooser)
+    final = prune(expanded) if expansions else live
+    types = final.types
+    steps: list[Step] = []
+    for node in final.nodes:
+        capsule, refused = chooser.choose(node.op, node.params, tuple([types[id] for id in node.inputs]))
+        assert capsule is not None, "expansion leaves only nodes with a capsule"
+        steps.append(Step(node, capsule, refused))
+    return Plan(graph=final, profile=profile, steps=tuple(steps), expansions=expansions)
+
+
+def _expand(graph: Graph, chooser: _Chooser) -> tuple[Graph, tuple[Expansion, ...]]:
+    """Replace composites without a capsule by their bodies until none is left; equal nodes are shared."""
+    expansions: dict[tuple[str, tuple[Refusal, ...]], int] = {}
+    homeless: dict[tuple[Any, ...], tuple[Node, tuple[TensorType, ...], tuple[Refusal, ...]]] = {}
+    builder = Builder(name=graph.name)
+    builder.types = [graph.types[id] for id in graph.inputs]
+    builder.inputs = list(range(len(graph.inputs)))
+    frames = [_Frame(graph, tuple(builder.inputs), None)]
+    results: tuple[int, ...] = ()
+    while frames:
+        frame = frames[-1]
+        if frame.position == len(frame.graph.nodes):
+            results = frame.ids_of(frame.graph.outputs)
+            frames.pop()
+            if frame.caller is not None:
+                frames[-1].record(frame.caller.outputs, results)
+            continue
+        node = frame.graph.nodes[frame.position]
+        frame.position += 1
+        types = tuple([frame.graph.types[id] for id in node.inputs])
+        inputs = frame.ids_of(node.inputs)
+        placed = node if frame.caller is None else node._replace(where=frame.caller.where)  # the user's own line
+        capsule, refused = chooser.choose(node.op, node.params, types)
+        if capsule is None and isinstance(node.op, Composite):
+            key = (label(node.op), refused)
+            expansions[key] = expansions.get(key, 0) + 1
+            frames.append(_Frame(prune(node.params.body), inputs, placed))
+            continue
+        if capsule is None:
+            homeless.setdefault((node.op, node.params, types), (placed, types, refused))
+        made = tuple([frame.graph.types[id] for id in node.outputs])
+        frame.record(node.outputs, builder.emit_typed(placed, inputs, made))
+    if homeless:
+        raise PlanRejected(_no_plan(list(homeless.values()), chooser.profile))
+    made_expansions = tuple([Expansion(op, count, refused) for (op, refused), count in expansions.items()])
+    return (builder.finish(results) if made_expansions else graph), made_expansions
+
+
+class _Frame:
+    """A graph being copied: where its values went, and the composite node that called for it."""
+
+    __slots__ = ("caller", "graph", "ids", "position")
+
+    def __init__(self, graph: Graph, operands: tuple[int, ...], caller: Node | None) -> None:
+        self.graph = graph
+        self.caller = caller
+        self.position = 0
+        self.ids = [-1] * len(graph.types)
+        for inner, outer in zip(graph.inputs, operands, strict=True):
+            self.ids[inner] = outer
+
+    def ids_of(self, inner: tuple[int, ...]) -> tuple[int, ...]:
+        ids = self.ids
+        return tuple([ids[id] for id in inner])
+
+    def record(self, inner: tuple[int, ...], outer: tuple[int, ...]) -> None:
+        for mine, theirs in zip(inner, outer, strict=True):
+            self.ids[mine] = theirs
+
+
+def prune(graph: Graph) -> Graph:
+    """The graph without the nodes no output depends on, values renumbered; the same object when all are live."""
+    alive = bytearray(len(graph.types))
+    for id in graph.outputs:
+        alive[id] = 1
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if any(alive[id] for id in node.outputs):
+            kept.append(node)
+            for id in (*node.inputs, *node.outputs):
+                alive[id] = 1
+    if len(kept) == len(graph.nodes):
+        return graph
+    kept.reverse()
+    ids = [-1] * len(graph.types)
+    types: list[TensorType] = []
+
+    def number(values: Sequence[int]) -> tuple[int, ...]:
+        for id in values:
+            ids[id] = len(types)
+            types.append(graph.types[id])
+        return tuple([ids[id] for id in values])
+
+    inputs = number(graph.inputs)
+    nodes = tuple(
+        [node._replace(inputs=tuple([ids[id] for id in node.inputs]), outputs=number(node.outputs)) for node in kept]
+    )
+    outputs = tuple([ids[id] for id in graph.outputs])
+    return Graph(inputs=inputs, nodes=nodes, outputs=outputs, types=tuple(types), name=graph.name)
+
+
+def _no_plan(homeless: Sequence[tuple[Node, tuple[TensorType, ...], tuple[Refusal, ...]]], profile: Profile) -> str:
+    first = homeless[0][0]
+    lines = [f"no admissible kernel capsule for op {label(first.op)} on device {profile.device} ({first.where})"]
+    for node, types, refused in homeless[:_MOST_LISTED]:
+        lines.append(f"  {label(node.op)} ({show_types(types)}) on profile {profile.name!r}:")
+        lines += [f"    {refusal}" for refusal in refused] or [f"    no capsule implements {label(node.op)}"]
+    if len(homeless) > _MOST_LISTED:
+        lines.append(f"  … and {len(homeless) - _MOST_LISTED} more")
+    lines.append("  add a capsule with profile.with_modules(...), or admit one of the above by changing the policy")
+    return "\n".join(lines)

@@ -1,0 +1,41 @@
+"""The maintained profiles. `checked_cpu` is strict: one set of bits. `fast_cpu` uses BLAS and NumPy's own sums."""
+
+from __future__ import annotations
+
+from torchlean.backends import numpy as numpy_provider
+from torchlean.backends import reference
+from torchlean.backends.policy import CHECKED, STRICT
+from torchlean.backends.profile import Profile
+from torchlean.backends.vocabulary import Device, device_named
+from torchlean.errors import ConfigError
+
+checked_cpu = Profile(name="checked_cpu", device=Device.CPU, modules=(reference.MODULE,), policy=STRICT)
+fast_cpu = Profile(
+    name="fast_cpu", device=Device.CPU, modules=(numpy_provider.MODULE, reference.MODULE), policy=CHECKED
+)
+
+MAINTAINED = (checked_cpu, fast_cpu)
+
+
+def for_device(name: str) -> Profile:
+    """The default profile of a device; ConfigError for an unknown name, or a device without a maintained profile."""
+    device = device_named(name)
+    if device is Device.CPU:
+        return checked_cpu
+    if device is Device.CUDA:
+        raise ConfigError(
+            "device `cuda` is not built in this version, so it has no maintained runtime profile; "
+            "provide a backend profile with executable capsules"
+        )
+    raise ConfigError(
+        f"device `{device}` has no maintained runtime profile; provide a backend profile with executable capsules"
+    )
+
+
+def named(name: str) -> Profile:
+    """A maintained profile by its name; ConfigError listing the names for any other."""
+    for profile in MAINTAINED:
+        if profile.name == name:
+            return profile
+    known = ", ".join(profile.name for profile in MAINTAINED)
+    raise ConfigError(f"unknown profile {name} (maintained profiles: {known})")

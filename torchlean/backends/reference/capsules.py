@@ -1,0 +1,71 @@
+"""The capsules of the strict provider: every primitive op, and the composites with a fused strict kernel.
+
+`linear` is left out on purpose: it runs as reshape, permute, matmul, broadcast and add, each with its own evidence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlean.backends.capsule import (
+    Bitwise,
+    Capsule,
+    NumericalPolicy,
+    guarded,
+    refuses_nothing,
+    tested,
+    vjp_unavailable,
+)
+from torchlean.backends.handler import CAUTIOUS, Implementation, Traits
+from torchlean.backends.profile import CapsuleModule
+from torchlean.backends.reference import elementwise, fused, layout, reduce, window
+from torchlean.backends.target import always_available
+from torchlean.backends.vocabulary import Accumulator, Claim, Contraction, Device, Reduction, Subnormals, VjpMode
+from torchlean.ir.op import Op
+from torchlean.ir.ops import PRIMITIVES
+from torchlean.ir.rules import NoTangent
+
+PROVIDER = "reference"
+_TESTS = "tests/backends/test_reference_bitwise.py"
+VALUE_TEST = f"{_TESTS}::test_the_kernel_has_the_bits_of_the_definition"
+VJP_TEST = f"{_TESTS}::test_the_gradient_has_the_bits_of_its_definition"
+
+_FOLDS = NumericalPolicy(
+    reduction=Reduction.FIXED_LEFT,
+    contraction=Contraction.SEPARATE,
+    subnormals=Subnormals.GRADUAL,
+    accumulator=Accumulator.OPERAND,
+)
+_POINTWISE = NumericalPolicy(
+    reduction=Reduction.NOT_APPLICABLE,
+    contraction=Contraction.SEPARATE,
+    subnormals=Subnormals.GRADUAL,
+    accumulator=Accumulator.NOT_APPLICABLE,
+)
+
+
+def _capsule(op: Op, traits: Traits, make: Any) -> Capsule:
+    cut = isinstance(op.diff, NoTangent)
+    return Capsule(
+        op=op,
+        provider=PROVIDER,
+        device=Device.CPU,
+        shape=guarded(Claim.SHAPE, "portable runtime shape checks"),
+        layout=guarded(Claim.LAYOUT, "typed tensor layout"),
+        value=tested(Claim.VALUE, VALUE_TEST),
+        vjp=vjp_unavailable(op.diff.reason) if isinstance(op.diff, NoTangent) else tested(Claim.VJP, VJP_TEST),
+        vjp_mode=VjpMode.NONE if cut else VjpMode.TAPE,
+        bound=Bitwise(),
+        numerics=_FOLDS if op.reduces else _POINTWISE,
+        handler=Implementation(op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make),
+        refuses=refuses_nothing,
+    )
+
+
+def _capsules() -> tuple[Capsule, ...]:
+    known = fused.table() | reduce.table() | window.table() | elementwise.table() | layout.table()
+    plain = {op: (CAUTIOUS, layout.by_definition(op)) for op in PRIMITIVES if op not in known}
+    return tuple([_capsule(op, traits, make) for op, (traits, make) in (known | plain).items()])
+
+
+MODULE = CapsuleModule(name=PROVIDER, capsules=_capsules(), probe=always_available)

@@ -1,0 +1,134 @@
+"""Elementwise kernels: NumPy's ufuncs where they are the definition, the algebra's own functions elsewhere.
+
+Only exact operations (one IEEE rounding whatever the memory layout) may write over an operand: NumPy picks other loops
+for overlapping arrays, and a transcendental function may then differ in its last bit. For the same reason `pow` gets
+its operands broadcast, since NumPy treats an exponent of stride 0 specially.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from torchlean.backends.handler import FRESH, SPREADING, UFUNC, VIEW, Expression, Kernel, Traits
+from torchlean.ir import special
+from torchlean.ir.algebra import NumpyAlgebra, convert
+from torchlean.ir.op import Op
+from torchlean.ir.ops import elementwise as ew
+from torchlean.ir.types import TensorType
+
+_ALGEBRA = NumpyAlgebra()
+
+EXACT = MappingProxyType(
+    {
+        ew.ADD: np.add,
+        ew.SUB: np.subtract,
+        ew.MUL: np.multiply,
+        ew.DIV: np.divide,
+        ew.NEG: np.negative,
+        ew.ABS: np.absolute,
+        ew.SIGN: np.sign,
+        ew.SQRT: np.sqrt,
+        ew.LT: np.less,
+        ew.LE: np.less_equal,
+        ew.GT: np.greater,
+        ew.GE: np.greater_equal,
+        ew.EQ: np.equal,
+        ew.NE: np.not_equal,
+        ew.LOGICAL_AND: np.logical_and,
+        ew.LOGICAL_OR: np.logical_or,
+        ew.LOGICAL_XOR: np.logical_xor,
+        ew.LOGICAL_NOT: np.logical_not,
+    }
+)
+ROUNDED = MappingProxyType(
+    {
+        ew.EXP: np.exp,
+        ew.EXPM1: np.expm1,
+        ew.LOG: np.log,
+        ew.LOG1P: np.log1p,
+        ew.SIN: np.sin,
+        ew.COS: np.cos,
+        ew.TANH: np.tanh,
+        ew.POW: np.power,
+        ew.LOGISTIC: _ALGEBRA.logistic,
+        ew.ERF: special.erf,
+    }
+)
+
+
+def scalar(value: Any, carrier: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A read-only 0-d array: the fastest scalar operand of a ufunc, and never promoted."""
+    made = np.array(value, dtype=carrier)
+    made.flags.writeable = False
+    return made
+
+
+def rsqrt(params: Any, types: tuple[TensorType, ...]) -> Kernel:
+    """1 / sqrt(x), two roundings."""
+    one = scalar(1, types[0].dtype.carrier)
+    return Expression("divide(one, sqrt({0}))", {"divide": np.divide, "one": one, "sqrt": np.sqrt})
+
+
+def integer_pow(params: ew.Exponent, types: tuple[TensorType, ...]) -> Kernel:
+    """Repeated squaring, in the order of the definition."""
+    exponent = params.exponent
+    one = scalar(1, types[0].dtype.carrier)
+    if exponent == 0:
+        return Expression("ones_like({0})", {"ones_like": np.ones_like})
+    if exponent == 1:
+        return Expression("{0}.copy()", {})
+    if exponent == 2:
+        return Expression("multiply({0}, {0})", {"multiply": np.multiply})
+    if exponent == -1:
+        return Expression("divide(one, {0})", {"divide": np.divide, "one": one})
+
+    def kernel(x: Any) -> Any:
+        remaining, square = abs(exponent), x
+        result: Any = None
+        while remaining:
+            if remaining & 1:
+                result = square if result is None else np.multiply(result, square)
+            remaining >>= 1
+            if remaining:
+                square = np.multiply(square, square)
+        return np.divide(one, result) if exponent < 0 else result
+
+    return kernel
+
+
+def clamp(low: Any, x: Any, high: Any) -> Any:
+    """min(max(x, low), high) by the definition."""
+    return _ALGEBRA.min(_ALGEBRA.max(x, low), high)
+
+
+def to_dtype(params: ew.Target, types: tuple[TensorType, ...]) -> Kernel:
+    """Truncating and saturating from float to integer, NumPy's conversion elsewhere; always a new array."""
+    carrier = params.dtype.carrier
+    if types[0].dtype.is_float and params.dtype.is_integer:
+        return lambda x: convert(np.asarray(x), carrier)
+    return Expression("{0}.astype(carrier)", {"carrier": carrier})
+
+
+def _always(kernel: Kernel) -> Any:
+    return lambda params, types: kernel
+
+
+def table() -> dict[Op, tuple[Traits, Any]]:
+    """Traits and maker of every elementwise op."""
+    made: dict[Op, tuple[Traits, Any]] = {}
+    for op, kernel in EXACT.items():
+        made[op] = (UFUNC, _always(kernel))
+    for op, kernel in ROUNDED.items():
+        made[op] = (FRESH, _always(kernel))
+    made[ew.RSQRT] = (SPREADING, rsqrt)
+    made[ew.INTEGER_POW] = (SPREADING, integer_pow)
+    made[ew.MAX] = (SPREADING, _always(_ALGEBRA.max))
+    made[ew.MIN] = (SPREADING, _always(_ALGEBRA.min))
+    made[ew.CLAMP] = (SPREADING, _always(clamp))
+    made[ew.SELECT] = (SPREADING, _always(np.where))
+    made[ew.CONVERT] = (SPREADING, to_dtype)
+    made[ew.STOP_GRADIENT] = (VIEW, _always(Expression("{0}", {})))
+    return made
