@@ -1,0 +1,1 @@
+"""The command `torchlean`. The only package that prints."""
