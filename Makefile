@@ -26,7 +26,7 @@ quickstart: $(VENV)/.installed ## install, then run the reference MLP and train 
 	@$(BIN)/torchlean digits
 
 test: lint ## install the test tools, then lint, type-check and run every test
-	@$(BIN)/python -m pytest
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: $(VENV)/.installed-test ## ruff, import contracts, basedpyright
 	$(call quietly,$(BIN)/ruff check .)

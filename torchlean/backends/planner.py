@@ -38,7 +38,7 @@ def explain(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile
 def _candidate(
     capsule: Capsule, missing: str | None, params: Any, types: tuple[TensorType, ...], profile: Profile
 ) -> Candidate:
-    """The acceptance failures of `../shared/reference/backend_and_runtime.md` §2.7, and three the seeds do not have."""
+    """The reasons for which acceptance refuses, by name, and three that planning adds."""
     policy = profile.policy
     op, name = label(capsule.op), capsule.name
     found: list[tuple[Failure, str]] = []

@@ -1,0 +1,50 @@
+"""How much CPU time does `import torchlean` add to `import numpy`, and how long does `torchlean --help` take?"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+from _paired import report, restart_unpinned
+
+_CPU = "import resource; {}; r = resource.getrusage(resource.RUSAGE_SELF); print(r.ru_utime + r.ru_stime)"
+
+
+def cpu_seconds(statement: str) -> float:
+    """User + system time of a fresh interpreter that runs `statement`."""
+    made = subprocess.run([sys.executable, "-c", _CPU.format(statement)], capture_output=True, text=True, check=True)
+    return float(made.stdout)
+
+
+def main() -> None:
+    ours: list[float] = []
+    numpy: list[float] = []
+    optree: list[float] = []
+    helps: list[float] = []
+    for _ in range(15):
+        numpy.append(cpu_seconds("import numpy"))
+        ours.append(cpu_seconds("import numpy, torchlean"))
+        optree.append(cpu_seconds("import numpy, optree"))
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "torchlean", "--help"], capture_output=True, check=True)
+        helps.append(time.perf_counter() - start)
+    added = (min(ours) - min(numpy)) * 1e3
+    rows = [
+        {"what": "import torchlean, CPU time over import numpy (minima)", "value": added, "unit": "ms", "goal": 80},
+        {
+            "what": "the same, medians",
+            "value": (statistics.median(ours) - statistics.median(numpy)) * 1e3,
+            "unit": "ms",
+        },
+        {"what": "optree alone over numpy (minima)", "value": (min(optree) - min(numpy)) * 1e3, "unit": "ms"},
+        {"what": "python -m torchlean --help, wall (minimum)", "value": min(helps), "unit": "s", "goal": 0.3},
+        {"what": "python -m torchlean --help, wall (median)", "value": statistics.median(helps), "unit": "s"},
+    ]
+    report(str(__doc__), rows, __file__)
+
+
+if __name__ == "__main__":
+    restart_unpinned()
+    main()
