@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from torchlean.errors import LeakedTracerError, message
 from torchlean.ir.builder import CURRENT, Builder, Value
+from torchlean.ir.collection import collection_paused
 from torchlean.ir.graph import Graph
 from torchlean.ir.location import caller_location
 from torchlean.ir.types import TensorType
@@ -35,8 +36,9 @@ def trace_flat(
     builder = Builder(parent=enclosing if isinstance(enclosing, Builder) else None, name=name)
     token = CURRENT.set(builder)
     try:
-        outputs = f(*[builder.add_input(type) for type in types])
-        ids = tuple([builder.lift(output) for output in outputs])
+        with collection_paused():
+            outputs = f(*[builder.add_input(type) for type in types])
+            ids = tuple([builder.lift(output) for output in outputs])
     finally:
         CURRENT.reset(token)
     del outputs, token, enclosing

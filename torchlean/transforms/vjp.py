@@ -11,6 +11,7 @@ from typing import Any
 
 from torchlean.errors import InternalError
 from torchlean.ir.builder import CURRENT, Builder, Value, bind1
+from torchlean.ir.collection import collection_paused
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.op import NO_PARAMS
 from torchlean.ir.ops.create import full_like, zeros_of
@@ -43,7 +44,8 @@ def vjp_graph(graph: Graph, wrt: Sequence[int], *, with_outputs: bool = False) -
     token = CURRENT.set(builder)
     try:
         seeds = [builder.add_input(type) for type in graph.output_types]
-        made = pull_back(builder, graph, list(zip(graph.outputs, seeds, strict=True)), wrt)
+        with collection_paused():
+            made = pull_back(builder, graph, list(zip(graph.outputs, seeds, strict=True)), wrt)
         outputs = tuple([value.id for value in made])
     finally:
         CURRENT.reset(token)
@@ -57,7 +59,8 @@ def grad_graph(graph: Graph, wrt: Sequence[int]) -> Graph:
     try:
         out = builder.value(graph.outputs[0])
         builder.where = graph.nodes[-1].where if graph.nodes else None
-        made = pull_back(builder, graph, [(out.id, full_like(out, 1))], wrt)
+        with collection_paused():
+            made = pull_back(builder, graph, [(out.id, full_like(out, 1))], wrt)
         outputs = tuple([value.id for value in made])
     finally:
         CURRENT.reset(token)
