@@ -161,7 +161,11 @@ def test_cross_entropy_of_many_rows(dtype: Any) -> None:
     bad[5], bad[6] = 10, -1
     seen = 0
     for chosen in (labels, bad):
-        graph = vjp_graph(make_graph(lambda a, b: ops.cross_entropy(a, b))(type_of_array(x), type_of_array(chosen)), (0,), with_outputs=True)
+        graph = vjp_graph(
+            make_graph(lambda a, b: ops.cross_entropy(a, b))(type_of_array(x), type_of_array(chosen)),
+            (0,),
+            with_outputs=True,
+        )
         for node in graph.nodes:
             arrays = (x, chosen) if node.op is CROSS_ENTROPY else (x, chosen, np.array(0.7, dtype=dtype))
             if node.op in (CROSS_ENTROPY, CROSS_ENTROPY.gradient):

@@ -246,7 +246,10 @@ def test_integer_arguments_pass_through_a_rule() -> None:
     def pick(x: Any, i: Any) -> Any:
         return ops.take(x, i)
 
-    pick.defvjp(lambda x, i: (ops.take(x, i), (x, i)), lambda kept, ct: (2.0 * ops.scatter_add(kept[0] * 0.0, kept[1], ct), None))
+    pick.defvjp(
+        lambda x, i: (ops.take(x, i), (x, i)),
+        lambda kept, ct: (2.0 * ops.scatter_add(kept[0] * 0.0, kept[1], ct), None),
+    )
     index = np.array([2, 0], dtype=np.int32)
     near(tl.grad(lambda x: ops.sum(pick(x, index)))(A), np.array([2.0, 0.0, 2.0]))
     rows = np.stack([A, B])

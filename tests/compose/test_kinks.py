@@ -1,7 +1,7 @@
 """Derivatives where there is none: the conventions at kinks, ties, bounds and cuts, in both modes and under vmap.
 
-relu′(0) = 0, abs′(0) = 0, sign′ = 0; ties of max, min and reductions share the derivative evenly; clamp′ = 0 at and beyond
-its bounds; max-pool's first largest entry takes all.
+relu′(0) = 0, abs′(0) = 0, sign′ = 0; ties of max, min and reductions share the derivative evenly; clamp′ = 0 at and
+beyond its bounds; max-pool's first largest entry takes all.
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ def test_stop_gradient_is_the_identity_without_a_derivative() -> None:
     _, tangent = tl.jvp(lambda x: x * tl.stop_gradient(x), (x,), (np.ones(2),))
     np.testing.assert_array_equal(np.asarray(tangent), x)
     np.testing.assert_array_equal(np.asarray(tl.grad(lambda x: ops.sum(tl.stop_gradient(x)))(x)), [0, 0])
-    np.testing.assert_array_equal(np.asarray(tl.hessian(lambda x: ops.sum(x * x * tl.stop_gradient(x)))(x)), np.diag(2 * x))
+    np.testing.assert_array_equal(
+        np.asarray(tl.hessian(lambda x: ops.sum(x * x * tl.stop_gradient(x)))(x)), np.diag(2 * x)
+    )
     np.testing.assert_array_equal(np.asarray(tl.vmap(tl.grad(lambda x: x * tl.stop_gradient(x * x)))(x)), x * x)
 
 

@@ -82,11 +82,11 @@ def test_trees_of_primals_tangents_and_cotangents() -> None:
 
 def test_integer_primals_have_zero_cotangents_and_integer_outputs_zero_tangents() -> None:
     index = np.array([1, 0], dtype=np.int32)
-    value, pullback = tl.vjp(lambda x, i: ops.take(x, i) * 2.0, direction(0, 3), index)
+    _value, pullback = tl.vjp(lambda x, i: ops.take(x, i) * 2.0, direction(0, 3), index)
     to_x, to_index = pullback(np.ones(2))
     near(to_x, np.array([2.0, 2.0, 0.0]))
     assert np.asarray(to_index).tolist() == [0, 0]
-    (count, y), (count_moved, y_moved) = tl.jvp(lambda x: (ops.argmax(x), x * 2.0), (direction(0, 3),), (np.ones(3),))
+    (count, _y), (count_moved, y_moved) = tl.jvp(lambda x: (ops.argmax(x), x * 2.0), (direction(0, 3),), (np.ones(3),))
     assert np.asarray(count_moved) == 0
     near(y_moved, np.full(3, 2.0))
     assert np.asarray(count).dtype == np.int32

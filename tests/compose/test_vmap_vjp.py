@@ -66,9 +66,7 @@ def test_per_example_gradients_of_shared_parameters_are_jaxs() -> None:
     assert sorted(made) == sorted(want)
     for name, array in want.items():
         near(made[name], array)
-    whole = tl.grad(
-        lambda p: ops.mean(tl.vmap(lambda x, y: network(p, x, y, ops))(xs, ys))
-    )(params)
+    whole = tl.grad(lambda p: ops.mean(tl.vmap(lambda x, y: network(p, x, y, ops))(xs, ys)))(params)
     for name, array in want.items():
         near(whole[name], array.mean(0))
 

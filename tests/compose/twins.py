@@ -176,11 +176,15 @@ TWINS: tuple[Twin, ...] = (
     Twin(
         "activations",
         lambda x: ops.gelu(x) + ops.gelu(x, approximate=False) * ops.silu(x) + ops.softplus(x) * ops.relu(x),
-        lambda x: jax.nn.gelu(x) + jax.nn.gelu(x, approximate=False) * jax.nn.silu(x) + jax.nn.softplus(x) * jax.nn.relu(x),
+        lambda x: (
+            jax.nn.gelu(x) + jax.nn.gelu(x, approximate=False) * jax.nn.silu(x) + jax.nn.softplus(x) * jax.nn.relu(x)
+        ),
     ),
     Twin(
         "linear and mse",
-        lambda x: ops.mse_loss(ops.linear(ops.sin(x).reshape(3, 4), C, x[:3]), (x[3:] * x[3:]).reshape(3, 3)).reshape(1),
+        lambda x: ops.mse_loss(ops.linear(ops.sin(x).reshape(3, 4), C, x[:3]), (x[3:] * x[3:]).reshape(3, 3)).reshape(
+            1
+        ),
         lambda x: jnp.mean((jnp.sin(x).reshape(3, 4) @ C.T + x[:3] - (x[3:] ** 2).reshape(3, 3)) ** 2).reshape(1),
     ),
     Twin(
@@ -215,7 +219,9 @@ TWINS: tuple[Twin, ...] = (
     ),
     Twin(
         "moving entries",
-        lambda x: ops.concatenate([x[::-2] * x[:6], ops.pad(x[3:9] ** 2, x[0] * x[1], ((1, 2, 1),)), x.reshape(3, 4).T[1]]),
+        lambda x: ops.concatenate(
+            [x[::-2] * x[:6], ops.pad(x[3:9] ** 2, x[0] * x[1], ((1, 2, 1),)), x.reshape(3, 4).T[1]]
+        ),
         lambda x: jnp.concatenate(
             [
                 x[::-2] * x[:6],
@@ -245,7 +251,9 @@ TWINS: tuple[Twin, ...] = (
     ),
     Twin(
         "batched product",
-        lambda x: (x.reshape(2, 3, 2) @ ops.transpose(x.reshape(2, 3, 2), (0, 2, 1)) @ (x.reshape(3, 4)[:, :3])).reshape(-1),
+        lambda x: (
+            x.reshape(2, 3, 2) @ ops.transpose(x.reshape(2, 3, 2), (0, 2, 1)) @ (x.reshape(3, 4)[:, :3])
+        ).reshape(-1),
         lambda x: (x.reshape(2, 3, 2) @ x.reshape(2, 3, 2).transpose(0, 2, 1) @ (x.reshape(3, 4)[:, :3])).reshape(-1),
     ),
 )

@@ -101,7 +101,7 @@ def _instruction(draw: Any, shapes: list[tuple[int, ...]]) -> tuple[Instruction,
         case "transpose":
             return Instruction("transpose", (at,), ()), shape[::-1]
         case "matmul":
-            return Instruction("matmul", (at,), ()), (shape[:-1] + (2,))
+            return Instruction("matmul", (at,), ()), ((*shape[:-1], 2))
         case "softmax":
             return Instruction("softmax", (at,), (axis,)), shape
         case _:
