@@ -360,3 +360,18 @@ def test_the_eager_tape_uses_the_rule(f: Any, factor: float) -> None:
         x = session.parameter(A)
         gradient = session.backward(ops.sum(f(x) * B))[x]
     near(gradient, factor * np.cos(A) * B)
+
+
+def test_jit_of_a_transformed_custom_function_runs_the_transform() -> None:
+    """`functools.wraps` copies attributes; the function a wrapper holds must not be among them."""
+
+    @tl.custom_jvp
+    def f(x: Any) -> Any:
+        return ops.sum(x * x)
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        return f(*primals), ops.sum(3.0 * primals[0] * tangents[0])
+
+    x = np.array([1.0, 2.0], dtype=np.float32)
+    np.testing.assert_array_equal(np.asarray(tl.jit(tl.grad(f))(x)), 3 * x)

@@ -348,7 +348,7 @@ class _Custom:
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         self._function = f
         self._static = tuple(nondiff_argnums)
-        update_wrapper(self, f)
+        update_wrapper(self, f, updated=())
 
     def _rules(self, static: tuple[int, ...], fixed: tuple[Any, ...]) -> dict[str, Any]:
         raise NotImplementedError

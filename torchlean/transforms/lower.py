@@ -197,7 +197,7 @@ class Jitted:
         self._profile = profile
         self._static = static_argnums
         self._lowered: dict[Any, Lowered] = {}
-        update_wrapper(self, f)
+        update_wrapper(self, f, updated=())
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         leaves, treedef = pytree.flatten((arguments, keywords))
