@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from twins import direction, near
+from compose.twins import direction, near
 
 import torchlean as tl
 from torchlean import ops

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from twins import TWINS, Twin, direction, jax_derivatives, near
+from compose.twins import TWINS, Twin, direction, jax_derivatives, near
 
 import torchlean as tl
 from torchlean import ops

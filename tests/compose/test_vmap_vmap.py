@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from twins import TWINS, Twin, near
+from compose.twins import TWINS, Twin, near
 
 import torchlean as tl
 from torchlean import ops
