@@ -83,9 +83,9 @@ def test_no_user_text_reaches_the_source() -> None:
 def test_a_value_is_freed_where_it_was_last_used() -> None:
     made = executable(traced(lambda x: ops.exp(ops.tanh(ops.sin(x))), normal(3)))
     assert [line.split("  #")[0] for line in body_of(made)] == [
-        "v1 = k0(v0)",
-        "v2 = k1(v1); del v1",
-        "v3 = k2(v2); del v2",
+        "v1 = k0(k1(v0))",
+        "v2 = k2(k1(v1)); del v1",
+        "v3 = k3(k1(v2)); del v2",
         "return (v3,)",
     ]
 

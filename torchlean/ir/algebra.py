@@ -87,6 +87,11 @@ _RELATION = MappingProxyType(
 )
 
 
+def row_major(x: Any) -> Any:
+    """`x` in row-major memory: for strided operands NumPy's exp, log, … give other last bits, so layout matters."""
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
 class NumpyAlgebra:
     """The reference meaning: NumPy carriers, one rounding per operation, reductions as explicit left folds."""
 
@@ -127,36 +132,37 @@ class NumpyAlgebra:
         return np.sqrt(x)
 
     def exp(self, x: Any) -> Any:
-        return np.exp(x)
+        return np.exp(row_major(x))
 
     def expm1(self, x: Any) -> Any:
-        return np.expm1(x)
+        return np.expm1(row_major(x))
 
     def log(self, x: Any) -> Any:
-        return np.log(x)
+        return np.log(row_major(x))
 
     def log1p(self, x: Any) -> Any:
-        return np.log1p(x)
+        return np.log1p(row_major(x))
 
     def sin(self, x: Any) -> Any:
-        return np.sin(x)
+        return np.sin(row_major(x))
 
     def cos(self, x: Any) -> Any:
-        return np.cos(x)
+        return np.cos(row_major(x))
 
     def tanh(self, x: Any) -> Any:
-        return np.tanh(x)
+        return np.tanh(row_major(x))
 
     def logistic(self, x: Any) -> Any:
         one = np.ones((), dtype=x.dtype)
+        x = row_major(x)
         decayed = np.exp(-np.abs(x))
         return np.where(x >= 0, one, decayed) / (one + decayed)
 
     def erf(self, x: Any) -> Any:
-        return special.erf(x)
+        return special.erf(row_major(x))
 
     def pow(self, x: Any, y: Any) -> Any:
-        return np.power(x, y)
+        return np.power(row_major(x), row_major(y))
 
     def max(self, x: Any, y: Any) -> Any:
         return np.where((x >= y) | (x != x), x, y)  # NaN wins; of equal zeros the first

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from torchlean.backends.handler import FRESH, SPREADING, UFUNC, VIEW, Expression, Kernel, Traits
-from torchlean.ir import special
-from torchlean.ir.algebra import NumpyAlgebra, convert
+from torchlean.ir.algebra import NumpyAlgebra, convert, row_major
 from torchlean.ir.op import Op
 from torchlean.ir.ops import elementwise as ew
 from torchlean.ir.types import TensorType
@@ -52,9 +51,6 @@ ROUNDED = MappingProxyType(
         ew.SIN: np.sin,
         ew.COS: np.cos,
         ew.TANH: np.tanh,
-        ew.POW: np.power,
-        ew.LOGISTIC: _ALGEBRA.logistic,
-        ew.ERF: special.erf,
     }
 )
 
@@ -116,13 +112,22 @@ def _always(kernel: Kernel) -> Any:
     return lambda params, types: kernel
 
 
+def _laid_out(ufunc: np.ufunc) -> Kernel:
+    """The ufunc on row-major memory, as in the definition: for strided operands NumPy's last bits may differ."""
+    return Expression("f(row_major({0}))", {"f": ufunc, "row_major": row_major})
+
+
 def table() -> dict[Op, tuple[Traits, Any]]:
     """Traits and maker of every elementwise op."""
     made: dict[Op, tuple[Traits, Any]] = {}
     for op, kernel in EXACT.items():
         made[op] = (UFUNC, _always(kernel))
     for op, kernel in ROUNDED.items():
-        made[op] = (FRESH, _always(kernel))
+        made[op] = (FRESH, _always(_laid_out(kernel)))
+    made[ew.LOGISTIC] = (FRESH, _always(_ALGEBRA.logistic))
+    made[ew.ERF] = (FRESH, _always(_ALGEBRA.erf))
+    power = Expression("power(row_major({0}), row_major({1}))", {"power": np.power, "row_major": row_major})
+    made[ew.POW] = (FRESH, _always(power))
     made[ew.RSQRT] = (SPREADING, rsqrt)
     made[ew.INTEGER_POW] = (SPREADING, integer_pow)
     made[ew.MAX] = (SPREADING, _always(_ALGEBRA.max))
