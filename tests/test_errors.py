@@ -23,9 +23,12 @@ PYTHON_BASES = (
     ("BackendMissing", TorchLeanError),
     ("BindError", TorchLeanError),
     ("HandleError", TorchLeanError),
+    ("KeyReuseError", ValueError),
     ("DataError", ValueError),
     ("ConfigError", ValueError),
     ("LimitExceeded", TorchLeanError),
+    ("CheckFailed", ValueError),
+    ("NonFiniteError", FloatingPointError),
     ("InternalError", RuntimeError),
 )
 

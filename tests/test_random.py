@@ -150,15 +150,12 @@ def test_refusals_name_function_and_fix() -> None:
 
 
 def test_bit_ops_refuse_other_operands() -> None:
-    with pytest.raises(TypeRuleError, match=r"shift_right of i32\[\]"):
-        ops.shift_right(np.int32(4), 1)
-    with pytest.raises(TypeRuleError, match=r"shift_right of u32\[\]: cannot shift by 33 places"):
-        ops.shift_right(np.uint32(4), 33)
     with pytest.raises(TypeRuleError, match=r"splitmix64 of u32\[\]: not a 64-bit word"):
         ops.splitmix64(np.uint32(4))
     with pytest.raises(TypeRuleError, match=r"threefry2x32 of u32\[3\], u32\[3\]: not pairs of words"):
         ops.threefry2x32(np.zeros(3, np.uint32), np.zeros(3, np.uint32))
     assert array(ops.shift_right(np.array([2**32 - 1, 5], np.uint32), 32)).tolist() == [0, 0]
+    assert array(ops.shift_right(np.array([2**32 - 1, 5], np.uint32), 33)).tolist() == [0, 0]
     assert array(ops.shift_right(np.array([2**32 - 1, 5], np.uint32), 1)).tolist() == [2**31 - 1, 2]
 
 

@@ -14,14 +14,19 @@ from torchlean import errors, pytree
 from torchlean.ir import ops
 from torchlean.ir.dtypes import DType
 from torchlean.ir.graph import Graph
+from torchlean.ir.ops.associative import associative_scan
+from torchlean.ir.ops.branching import cond, switch
+from torchlean.ir.ops.checkpointing import checkpoint, checkpoint_name, save_names
+from torchlean.ir.ops.checkpointing import checkpoint as remat
 from torchlean.ir.ops.composite import composite
 from torchlean.ir.ops.elementwise import stop_gradient
+from torchlean.ir.ops.loops import fori_loop, map, scan, while_loop
 from torchlean.ir.types import TensorType
-from torchlean.transforms.api import eval_shape, grad, jvp, linearize, make_graph, value_and_grad, vjp
+from torchlean.transforms.api import complex_grad, eval_shape, grad, jvp, linearize, make_graph, value_and_grad, vjp
 from torchlean.transforms.batching import vmap
 
 if TYPE_CHECKING:
-    from torchlean import nn, optim, random
+    from torchlean import debug, nn, optim, random
     from torchlean.backends import profiles
     from torchlean.backends.capsule import (
         Bitwise,
@@ -52,6 +57,7 @@ __version__ = "0.1.0"
 _MODULES = MappingProxyType(
     {
         "data": "torchlean.data",
+        "debug": "torchlean.debug",
         "nn": "torchlean.nn",
         "optim": "torchlean.optim",
         "profiles": "torchlean.backends.profiles",
@@ -118,11 +124,18 @@ __all__ = [
     "VjpMode",
     "__version__",
     "array",
+    "associative_scan",
+    "checkpoint",
+    "checkpoint_name",
+    "complex_grad",
     "composite",
+    "cond",
     "custom_jvp",
     "custom_vjp",
+    "debug",
     "errors",
     "eval_shape",
+    "fori_loop",
     "grad",
     "guarded",
     "hessian",
@@ -133,19 +146,25 @@ __all__ = [
     "linearize",
     "lower",
     "make_graph",
+    "map",
     "nn",
     "ops",
     "optim",
     "profiles",
     "pytree",
     "random",
+    "remat",
+    "save_names",
+    "scan",
     "stop_gradient",
+    "switch",
     "tested",
     "trusted",
     "value_and_grad",
     "vjp",
     "vjp_unavailable",
     "vmap",
+    "while_loop",
 ]
 
 

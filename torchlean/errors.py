@@ -6,9 +6,19 @@ a word for the fault (TypeError, ValueError, IndexError), from that too, so call
 
 from __future__ import annotations
 
+import sys
+
+_OURS = (__file__.removesuffix("errors.py"), "<torchlean")  # files of this package, and code it generated
+
 
 class TorchLeanError(Exception):
-    """Base of every error torchlean raises on purpose."""
+    """Base of every error torchlean raises on purpose. A note under the traceback shows the user's own line."""
+
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*parts)
+        line = _users_line()
+        if line:
+            self.add_note(line)
 
 
 class TypeRuleError(TorchLeanError, TypeError):
@@ -59,6 +69,10 @@ class HandleError(TorchLeanError):
     """A handle is stale or foreign, or its buffer was released."""
 
 
+class KeyReuseError(TorchLeanError, ValueError):
+    """A random key that had been used was used again, inside `random.check_key_reuse`."""
+
+
 class DataError(TorchLeanError, ValueError):
     """A data set is missing, altered or malformed."""
 
@@ -69,6 +83,14 @@ class ConfigError(TorchLeanError, ValueError):
 
 class LimitExceeded(TorchLeanError):
     """A stated limit (size, depth, time) was reached."""
+
+
+class CheckFailed(TorchLeanError, ValueError):
+    """A condition stated with `debug.check` does not hold, or `debug.checkify` found a fault."""
+
+
+class NonFiniteError(TorchLeanError, FloatingPointError):
+    """An op made a NaN or an infinity; the text names the first one that did."""
 
 
 class InternalError(TorchLeanError, RuntimeError):
@@ -96,6 +118,22 @@ def message(
         first = f"{first} ({_one_line(where)})"
     parts = (("expected:", expected), ("got:", got), ("fix:", fix))
     return "\n".join([first, *(f"  {label:<9} {_one_line(part)}" for label, part in parts if part is not None)])
+
+
+def _users_line() -> str:
+    """The innermost frame outside this package with its source line, as tracebacks show it; or nothing."""
+    import linecache  # only when something is wrong
+
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_OURS):
+        back = frame.f_back
+        if back is None:
+            return ""
+        frame = back
+    name, number = frame.f_code.co_filename, frame.f_lineno
+    source = linecache.getline(name, number, frame.f_globals).strip()
+    text = f'your line: File "{name}", line {number}, in {frame.f_code.co_name}'
+    return f"{text}\n  {source}" if source else text
 
 
 def _one_line(part: object) -> str:

@@ -221,4 +221,4 @@ def test_a_capsule_binds_only_nodes_of_its_op_and_types_that_hold() -> None:
 
 
 def test_the_step_type_keeps_its_fields() -> None:
-    assert Step.__slots__ == ("node", "capsule", "refused")
+    assert Step.__slots__ == ("node", "capsule", "refused", "inner")

@@ -169,7 +169,7 @@ def test_every_test_a_maintained_capsule_names_exists(root: Any) -> None:
         if isinstance(contract.evidence, TestSuite)
         for test in contract.evidence.ids
     }
-    assert len(named) == 4
+    assert len(named) == 6
     for test in named:
         file, function = test.split("::")
         tree = ast.parse((root / file).read_text())

@@ -34,7 +34,7 @@ def test_types_are_read(text: str, want: object) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("", "no dtype (bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, f32, f64) at column 1"),
+        ("", f"no dtype ({', '.join(dtype.short for dtype in DType)}) at column 1"),
         ("f33[2]", "no dtype"),
         ("f32[2", "something after the type at column 4"),
         ("f32[-1]", "something after the type at column 4"),

@@ -336,7 +336,7 @@ def test_a_custom_function_inside_a_composite_function_and_a_conv() -> None:
 
 
 def test_log1pexp_with_its_stable_rule_is_jaxs_example() -> None:
-    """The example of JAX's custom_jvp documentation: NaN without the rule, 1 with it."""
+    """The example of JAX's custom_jvp documentation: exact where e^x overflows."""
 
     @tl.custom_jvp
     def log1pexp(x: Any) -> Any:
@@ -349,7 +349,6 @@ def test_log1pexp_with_its_stable_rule_is_jaxs_example() -> None:
 
     assert float(tl.grad(log1pexp)(np.float64(1000.0))) == 1.0
     near(tl.grad(log1pexp)(np.float64(0.0)), np.asarray(0.5))
-    assert np.isnan(np.asarray(tl.grad(lambda x: ops.log(1.0 + ops.exp(x)))(np.float64(1000.0))))
     near(tl.vmap(tl.grad(log1pexp))(np.array([1000.0, 0.0])), np.array([1.0, 0.5]))
 
 

@@ -1,7 +1,7 @@
 """Derivatives where there is none: the conventions at kinks, ties, bounds and cuts, in both modes and under vmap.
 
-relu′(0) = 0, abs′(0) = 0, sign′ = 0; ties of max, min and reductions share the derivative evenly; clamp′ = 0 at and
-beyond its bounds; max-pool's first largest entry takes all.
+relu′(0) = 0, abs′(0) = 0, sign′ = 0; ties of max, min, clamp and reductions share the derivative evenly; max-pool's
+first largest entry takes all. `tests/edge` has the cases people reported, and every op at its poles and kinks.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def slopes(f: Callable[..., Any], *xs: Any) -> list[np.ndarray[Any, Any]]:
         (lambda x: ops.max(x, 0.0), 0.0, HALF),
         (lambda x: ops.min(x, 0.0), 0.0, HALF),
         (lambda x: ops.max(x, 1.0), 0.0, 0.0),
-        (lambda x: ops.clamp(x, -1.0, 1.0), -1.0, 0.0),
-        (lambda x: ops.clamp(x, -1.0, 1.0), 1.0, 0.0),
+        (lambda x: ops.clamp(x, -1.0, 1.0), -1.0, HALF),
+        (lambda x: ops.clamp(x, -1.0, 1.0), 1.0, HALF),
         (lambda x: ops.clamp(x, -1.0, 1.0), 0.999, 1.0),
         (lambda x: ops.clamp(x, -1.0, 1.0), 7.0, 0.0),
         (lambda x: ops.select(x > 0.0, x, 3.0 * x), 0.0, 3.0),
@@ -98,9 +98,9 @@ def test_entries_that_tie_in_a_reduction_share_evenly() -> None:
 def test_the_bounds_of_a_clamp_take_what_lies_beyond_them() -> None:
     low, x, high = np.full(5, -1.0), np.array([-2.0, -1.0, 0.0, 1.0, 2.0]), np.full(5, 1.0)
     to_x, to_low, to_high = slopes(ops.clamp, x, low, high)
-    np.testing.assert_array_equal(to_x, [0, 0, 1, 0, 0])
-    np.testing.assert_array_equal(to_low, [1, 0, 0, 0, 0])
-    np.testing.assert_array_equal(to_high, [0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(to_x, [0, HALF, 1, HALF, 0])
+    np.testing.assert_array_equal(to_low, [1, HALF, 0, 0, 0])
+    np.testing.assert_array_equal(to_high, [0, 0, 0, HALF, 1])
 
 
 def test_max_pools_first_largest_entry_takes_the_whole_gradient() -> None:
@@ -123,13 +123,10 @@ def test_second_derivatives_at_kinks_are_those_of_the_chosen_branch() -> None:
 
 
 def test_the_branch_not_chosen_receives_an_exact_zero_though_its_own_slope_is_infinite() -> None:
-    """With the safe operand inside, no 0·∞; the classic unsafe form is NaN, as IEEE arithmetic has it."""
+    """With the safe operand inside there is no 0·∞ for arithmetic to meet."""
     x = np.array([0.0, 4.0])
     safe = lambda x: ops.select(x > 0.0, ops.sqrt(ops.select(x > 0.0, x, 1.0)), 0.0)  # noqa: E731
     np.testing.assert_array_equal(slopes(safe, x)[0], [0, 0.25])
-    unsafe = tl.grad(lambda x: ops.sum(ops.select(x > 0.0, ops.sqrt(x), 0.0)))(x)
-    assert np.isnan(np.asarray(unsafe)[0])
-    assert np.asarray(unsafe)[1] == 0.25
 
 
 def test_a_fully_masked_attention_row_is_zero_and_sends_finite_zero_gradients() -> None:

@@ -111,9 +111,13 @@ def called(func: ast.expr) -> str | None:
 
 
 def attributes_on_functions(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Assignments to an attribute of a function defined here, or of anything imported."""
+    """Assignments to an attribute of a function of this module, or of anything imported.
+
+    A function made inside another one is a new object at every call, and not shared.
+    """
     methods = {id(node) for owner in ast.walk(tree) if isinstance(owner, ast.ClassDef) for node in owner.body}
-    shared = {node.name for node in ast.walk(tree) if isinstance(node, FUNCTIONS) and id(node) not in methods}
+    statements = body_statements(tree.body)
+    shared = {node.name for node in statements if isinstance(node, FUNCTIONS) and id(node) not in methods}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             shared |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
@@ -164,7 +168,7 @@ def test_there_is_at_most_one_context_variable() -> None:
 VIOLATIONS = (
     ("def f():\n    global x", "global x"),
     ("def f(): ...\nf.calls = 0", "attribute assigned: f.calls"),
-    ("def f():\n    def g(): ...\n    g.out = 1", "attribute assigned: g.out"),
+    ("def f():\n    def g(): ...\n    h = f\n    f.out = 1", "attribute assigned: f.out"),
     ("def f(): ...\nsetattr(f, 'calls', 0)", "attribute assigned: setattr(f, …)"),
     ("import numpy as np\nnp.strict = True", "attribute assigned: np.strict"),
     ("def f(): ...\nf.calls += 1", "attribute assigned: f.calls"),
@@ -207,6 +211,7 @@ ALLOWED = (
     "class A:\n    def f(self):\n        self.seen = []\n    def seen(self, other):\n        other.f = {}",
     "from functools import cached_property, partial",
     "total = sum([1, 2])",
+    "def f():\n    def g(): ...\n    g.__name__ = 'h'\n    return g",
 )
 
 

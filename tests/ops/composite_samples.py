@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ops.control_samples import control_rows
+from ops.numeric_samples import NUMERIC
 from ops.samples import F16, F32, F64, SAMPLES, Sample, integers, spaced, specials, uniform
 
 from torchlean.ir import ops
 from torchlean.ir.builder import bind
 from torchlean.ir.graph import Graph
 from torchlean.ir.op import NO_PARAMS, Op
-from torchlean.ir.ops import activation, bits, loss, neural, norm, pool
+from torchlean.ir.ops import activation, bits, loss, neural, norm, pool, stable
 from torchlean.ir.ops.bits import Places
+from torchlean.ir.rules import NoReverse, Structured
 from torchlean.ir.tracing import trace_flat
 from torchlean.ir.types import type_of_array
 
@@ -53,6 +56,8 @@ def _activations() -> Iterator[Call]:
         (activation.GELU, "erf ", lambda x: ops.gelu(x, approximate=False)),
         (activation.SILU, "", ops.silu),
         (activation.SOFTPLUS, "", ops.softplus),
+        (activation.LOG_SIGMOID, "", ops.log_sigmoid),
+        (stable.SINC, "", ops.sinc),
     )
     for op, name, function in each:
         for shape in ((3, 5), (1,), ()):
@@ -76,6 +81,36 @@ def _activations() -> Iterator[Call]:
         yield Call(op, function, (np.array([1.0, 3.0, 3.0]),), "ties", False)
         yield Call(op, function, (np.full(3, -np.inf),), "all -inf", False)
         yield Call(op, function, (np.array([1e4, -1e4, 0.0], dtype=F32),), "far", False)
+
+
+def _stable() -> Iterator[Call]:
+    pairs: tuple[tuple[Op, Callable[..., Any]], ...] = (
+        (stable.LOGADDEXP, ops.logaddexp),
+        (stable.XLOGY, ops.xlogy),
+    )
+    for op, function in pairs:
+        for shape in ((3, 5), (1,), ()):
+            arrays = (uniform(shape, 0.5, 2.0), uniform(shape, 0.5, 2.0, seed=1))
+            yield from _both(op, function, arrays, f"{list(shape)}")
+        yield Call(op, function, (uniform((0, 3), dtype=F32),) * 2, "empty", False)
+        yield Call(op, function, (specials(), specials(turn=3)), "specials", False)
+        yield Call(
+            op, function, (np.array([0.0, 1.0, 1.0]), np.array([0.0, 1.0, 3.0])), "specials: ties and zeros", False
+        )
+    for op, function in ((stable.LOG1MEXP, ops.log1mexp), (stable.ENTR, ops.entr)):
+        for shape in ((3, 5), (1,), ()):
+            yield from _both(op, function, (uniform(shape, 0.1, 2.0),), f"{list(shape)}")
+        yield Call(op, function, (uniform((3,), 0.1, 2.0, dtype=F16),), "f16", False)
+        yield Call(op, function, (uniform((0, 3), dtype=F32),), "empty", False)
+        yield Call(op, function, (specials(),), "specials", False)
+    norms: Callable[..., Any] = ops.euclidean_norm
+    for shape, axis in (((7,), 0), ((3, 5), 1), ((3, 5), None), ((2, 3, 5), (0, 2)), ((), None)):
+        name = f"{list(shape)} over {axis}"
+        yield from _both(stable.EUCLIDEAN_NORM, lambda x, a=axis: norms(x, a), (uniform(shape),), name)
+    for name, x in (("at 0", np.zeros(3)), ("empty", np.zeros((0, 3), F32)), ("specials", specials())):
+        yield Call(stable.EUCLIDEAN_NORM, norms, (x,), name, False)
+    far = np.array([[1e200, -1e200], [1e-200, 1e-200]])
+    yield Call(stable.EUCLIDEAN_NORM, lambda x: norms(x, 1), (far,), "far and near", False)
 
 
 def _norms() -> Iterator[Call]:
@@ -184,10 +219,12 @@ def _words() -> Iterator[Sample]:
         yield Sample(bits.THREEFRY2X32, NO_PARAMS, pair, name, False)
 
 
-CALLS: tuple[Call, ...] = (*_activations(), *_norms(), *_neural(), *_losses(), *_pools())
+CONTROL_CALLS: tuple[Call, ...] = tuple([Call(*row) for row in control_rows()])
+CALLS: tuple[Call, ...] = (*_activations(), *_stable(), *_norms(), *_neural(), *_losses(), *_pools(), *CONTROL_CALLS)
 WORDS: tuple[Sample, ...] = tuple(_words())
 Case = Sample | Call
-ALL_CASES: tuple[Case, ...] = (*SAMPLES, *[word for word in WORDS if word.op not in {s.op for s in SAMPLES}], *CALLS)
+_FURTHER = tuple([word for word in WORDS if word.op not in {sample.op for sample in SAMPLES}])
+ALL_CASES: tuple[Case, ...] = (*SAMPLES, *NUMERIC, *_FURTHER, *CALLS)
 
 
 def graph_of(case: Case) -> Graph:
@@ -203,9 +240,19 @@ def graph_of(case: Case) -> Graph:
     return trace_flat(flat, types, name=case.op.name).graph
 
 
+def is_float(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array's entries are real floating point numbers."""
+    return type_of_array(array).dtype.is_float
+
+
+def has_reverse(op: Op) -> bool:
+    """Whether the op has a reverse rule; one without says why."""
+    return not (isinstance(op.diff, Structured) and isinstance(op.diff.vjp, NoReverse))
+
+
 def float_operands(case: Case) -> tuple[int, ...]:
     """Positions of the operands a derivative can be taken in."""
-    return tuple([at for at, array in enumerate(case.arrays) if array.dtype.kind == "f"])
+    return tuple([at for at, array in enumerate(case.arrays) if is_float(array)])
 
 
 def randoms(case: Case) -> np.random.Generator:

@@ -17,6 +17,8 @@ from torchlean.ir.literal import Literal
 from torchlean.ir.op import NO_PARAMS, Op
 from torchlean.ir.ops import cut as cut_ops
 from torchlean.ir.ops import elementwise as ew
+from torchlean.ir.ops.chain import CHAIN_MUL
+from torchlean.ir.ops.chain import OPS as CHAIN
 from torchlean.ir.ops.create import CONSTANT, FULL, IOTA, Fill, Iota
 from torchlean.ir.ops.create import OPS as CREATE
 from torchlean.ir.ops.cut import CONCATENATE, PAD, SLICE, Joined, Strided, Widths
@@ -36,7 +38,7 @@ from torchlean.ir.ops.window import CONV, CONV_INPUT_ADJOINT, CONV_KERNEL_ADJOIN
 from torchlean.ir.ops.window import OPS as WINDOW
 from torchlean.ir.ops.window_types import AdjointWindow, Window
 
-SAMPLED = (*CREATE, *ew.OPS, *LAYOUT, *SPREAD, *cut_ops.OPS, *POSITIONS, *DOT, *REDUCE, *WINDOW, *RANDOM)
+SAMPLED = (*CREATE, *ew.OPS, *CHAIN, *LAYOUT, *SPREAD, *cut_ops.OPS, *POSITIONS, *DOT, *REDUCE, *WINDOW, *RANDOM)
 
 F16, F32, F64 = np.float16, np.float32, np.float64
 SPECIALS = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-40, 3.4e38, 1.0, -2.5)
@@ -118,6 +120,9 @@ def _arithmetic() -> Iterator[Sample]:
         wrap = np.array([2**31 - 1, -(2**31), 7], dtype=np.int32)
         yield Sample(op, NO_PARAMS, (wrap, wrap), "wraps", False)
     yield from _elementwise(ew.DIV, wide, away)
+    yield from _elementwise(CHAIN_MUL, wide, wide)
+    zero, pole = np.array([0.0, -0.0, np.nan, 1.0, 0.0, np.inf]), np.array([np.inf, np.nan, 0.0, np.inf, 2.0, 0.0])
+    yield Sample(CHAIN_MUL, NO_PARAMS, (zero, pole), "zeros meet poles", False)
     for op, places in ((ew.NEG, wide), (ew.ABS, away)):
         yield from _elementwise(op, places)
         yield from _integer(op, 1)

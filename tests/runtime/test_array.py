@@ -13,6 +13,7 @@ from backends.toolbox import same_bits, traced
 
 from torchlean.errors import TraceError, TypeRuleError
 from torchlean.ir import ops
+from torchlean.ir.dtypes import DType
 from torchlean.runtime import Array, Session, array
 
 
@@ -66,9 +67,11 @@ def test_data_that_would_be_narrowed_is_refused(data: Any, dtype: Any, what: str
     assert len(text.splitlines()) <= 6
 
 
-def test_complex_data_is_refused() -> None:
-    with pytest.raises(TypeRuleError, match="complex"):
-        array(np.ones(2, dtype=np.complex64))
+def test_complex_data_is_kept_and_python_numbers_become_c64() -> None:
+    assert array(np.ones(2, dtype=np.complex128)).type.dtype is DType.C128
+    assert array([1j, 2.0]).type.dtype is DType.C64
+    with pytest.raises(TypeRuleError, match="complex numbers do not fit float32"):
+        array([1j], "f32")
 
 
 def test_an_array_copies_its_data() -> None:
@@ -175,7 +178,7 @@ def test_item_assignment_is_refused_with_a_fix() -> None:
     assert rest == [
         "  expected: a new array",
         "  got:      x[0] = …",
-        "  fix:      use ops.select or ops.concatenate, or edit numpy.array(x) and make it an array again",
+        "  fix:      write x = x.at[index].set(value)",
     ]
     y = x
     y += 1

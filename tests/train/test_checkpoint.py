@@ -86,7 +86,7 @@ def test_malformed_bytes_are_refused(fault: str) -> None:
 
 def test_a_dtype_without_a_code_is_refused_on_writing() -> None:
     with pytest.raises(SerializationError, match="c cannot be saved"):
-        checkpoint.pack({"c": np.zeros(1, np.complex64)}, {})
+        checkpoint.pack({"c": np.zeros(1, np.complex128)}, {})
 
 
 TREES = {"params": [{"bias": np.zeros(2, np.float32), "weight": np.ones((2, 3), np.float32)}], "state": np.int64(4)}

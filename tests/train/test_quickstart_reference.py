@@ -1,6 +1,6 @@
 """Every published number of the quickstart, matched as printed text through the public API, in both executions.
 
-The values are TorchLean's; `shared/reference/quickstart_reference.py` recreates them independently of this package, and
+The values are TorchLean's; a reference script of the shared folder recreates them independently of this package, and
 the last test checks that the texts here are the ones it expects.
 """
 

@@ -2,7 +2,8 @@
 
 `AcceptedPlan` can only be made here. Checked: the graph is sound; the registry has no duplicates; the steps are exactly
 the graph's nodes; every capsule comes from the profile's modules, implements the node's op, and meets trust, evidence,
-provider, device, VJP, reduction order, availability and its own refusal of the operand types.
+provider, device, VJP, reduction order, availability and its own refusal of the operand types. The same holds for the
+plans of sub-graphs, which must be plans of exactly the sub-graphs in the node's params, under the same profile.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Any, NoReturn
 
 from torchlean.backends.audit import PlanAudit, audit, obligations
 from torchlean.backends.capsule import Capsule
-from torchlean.backends.plan import Plan
+from torchlean.backends.plan import Plan, Step
 from torchlean.backends.profile import Profile, refuse_duplicates
 from torchlean.backends.vocabulary import Claim, Reduction, TrustLevel, VjpMode, label
 from torchlean.errors import GraphError, InternalError, PlanRejected
 from torchlean.ir.check import check
+from torchlean.ir.graph import Node, sub_graphs
+from torchlean.ir.ops.composite import Composite
 from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import show_types
 
@@ -37,6 +40,12 @@ class AcceptedPlan:
             raise InternalError("an AcceptedPlan is made by accept(plan) only")
         object.__setattr__(self, "plan", plan)
         object.__setattr__(self, "audit", audit)
+
+    def inner(self, step: Step) -> tuple[AcceptedPlan, ...]:
+        """The plans of a step's sub-graphs: accepted with the whole."""
+        if all([step is not mine for mine in self.plan.steps]):
+            raise InternalError(f"a step of {step.node.op.name} is no step of {self.plan!r}")
+        return tuple([AcceptedPlan(plan, audit(plan), _TOKEN) for plan in step.inner])
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"an AcceptedPlan cannot be changed ({name!r})")
@@ -63,6 +72,33 @@ def accept(plan: Plan) -> AcceptedPlan:
 
 
 def _failures(plan: Plan) -> Iterator[str]:
+    seen: set[int] = set()
+    pending = [plan]
+    while pending:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield from _failures_of_one(current)
+        for node, step in zip(current.graph.nodes, current.steps, strict=False):
+            yield from _inner_failures(node, step, current.profile)
+            pending += step.inner
+
+
+def _inner_failures(node: Node, step: Step, profile: Profile) -> Iterator[str]:
+    """What is wrong with the plans of a node's sub-graphs as such."""
+    held = [] if isinstance(node.op, Composite) else [graph for _, graph in sub_graphs(node.params)]
+    if len(held) != len(step.inner):
+        yield f"{label(node.op)} holds {len(held)} sub-graphs, but its step has {len(step.inner)} plans for them"
+        return
+    for graph, inner in zip(held, step.inner, strict=True):
+        if inner.graph is not graph and inner.graph != graph:
+            yield f"the plan of {inner.graph.name} inside {label(node.op)} is of another graph than the node holds"
+        if inner.profile is not profile and inner.profile != profile:
+            yield f"the plan of {inner.graph.name} inside {label(node.op)} is for profile {inner.profile.name!r}"
+
+
+def _failures_of_one(plan: Plan) -> Iterator[str]:
     nodes, steps, types = plan.graph.nodes, plan.steps, plan.graph.types
     if len(nodes) != len(steps):
         yield f"the plan has {len(steps)} steps for {len(nodes)} nodes"

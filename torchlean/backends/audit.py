@@ -16,7 +16,7 @@ from torchlean.backends.capsule import (
     TrustedBoundary,
     report_lines,
 )
-from torchlean.backends.plan import Plan
+from torchlean.backends.plan import Plan, all_steps
 from torchlean.backends.vocabulary import OBLIGATIONS, Claim, Device, TrustLevel, VjpMode, claim_text, label
 
 
@@ -118,9 +118,9 @@ def obligations(capsule: Capsule) -> tuple[ObligationReport, ...]:
 
 
 def audit(plan: Plan) -> PlanAudit:
-    """What the plan relies on."""
+    """What the plan relies on, inside control flow too."""
     used: dict[int, tuple[Capsule, int]] = {}
-    for step in plan.steps:
+    for step in all_steps(plan):
         capsule, count = used.get(id(step.capsule), (step.capsule, 0))
         used[id(step.capsule)] = (capsule, count + 1)
     kernels = [
@@ -158,7 +158,7 @@ def groups(plan: Plan) -> tuple[KernelGroup, ...]:
 
 def plan_report(plan: Plan) -> list[str]:
     """The profile's line, the trust boundary, then the report lines of every capsule in order of first use."""
-    used = {id(step.capsule): step.capsule for step in plan.steps}
+    used = {id(step.capsule): step.capsule for step in all_steps(plan)}
     outside = sorted({label(capsule.op) for capsule in used.values() if capsule.trust is TrustLevel.TRUSTED_EXTERNAL})
     lines = [str(plan.profile), f"trusted-external capsules: {', '.join(outside) or 'none'}"]
     for capsule in used.values():

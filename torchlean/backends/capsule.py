@@ -1,7 +1,7 @@
 """What is known about one kernel: four contracts and their evidence, VJP ownership, a value bound, a numerical policy.
 
 A capsule states what is expected of an implementation; it proves nothing about it. Trust is derived from the evidence,
-never declared. Deviations from ARCHITECTURE §4: `refuses(params, operand types)` takes no node, so that planning can be
+never declared. Unlike the first design: `refuses(params, operand types)` takes no node, so that planning can be
 memoised by (op, params, types); `handler` may be None, which says "planned for, but nothing here runs it".
 """
 

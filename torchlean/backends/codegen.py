@@ -1,13 +1,17 @@
 """AcceptedPlan → the source of one flat Python function, one line per step, buffers freed at their last use.
 
-Names are only `v<id>` (values) and `k<n>` (kernels, constants), so no user text reaches `exec`. Three economies, none
-of which changes a bit: constants are made once; a broadcast whose every consumer broadcasts by itself is left to them;
-and a ufunc writes over an operand that dies on its line. No result shares memory with an argument, a constant or
-another result.
+Names are only `v<id>` (values), `k<n>` (kernels, constants) and `f<n>` (functions), so no user text reaches `exec`.
+Three economies, none of which changes a bit: constants are made once; a broadcast whose every consumer broadcasts by
+itself is left to them; and a ufunc writes over an operand that dies on its line. No result shares memory with an
+argument, a constant or another result.
+
+Each sub-graph of control flow becomes a function of its own, `f<n>`, which the node's kernel is given in front of its
+operands. Such a function may return memory of its arguments or of constants; the kernel copies what it passes on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +20,7 @@ import numpy as np
 from torchlean.backends.accept import AcceptedPlan
 from torchlean.backends.handler import Expression, Kernel, Session, Traits, bind_capsule
 from torchlean.backends.plan import Plan
-from torchlean.ir.graph import Node
+from torchlean.ir.graph import Node, is_effect
 from torchlean.ir.op import Op
 from torchlean.ir.ops.create import FULL
 from torchlean.ir.ops.cut import SLICE
@@ -49,19 +53,63 @@ class _Line:
 
 def generate(accepted: AcceptedPlan, session: Session | None = None) -> Generated:
     """Bind every kernel of the plan and write the function."""
-    writer = _Writer(accepted.plan, session)
+    module = _Module(session)
+    body = _written(accepted, module).finish()
+    source = "\n".join([*module.legend(), *module.functions, *body, ""])
+    return Generated(source, module.names)
+
+
+def _written(accepted: AcceptedPlan, module: _Module) -> _Writer:
+    writer = _Writer(accepted, module)
     for position, node in enumerate(accepted.plan.graph.nodes):
         writer.step(position, node)
-    return writer.finish()
+    return writer
+
+
+class _Module:
+    """What the functions of one source share: global names, and the functions of sub-graphs written so far."""
+
+    def __init__(self, session: Session | None) -> None:
+        self.session = session
+        self.names: dict[str, Any] = {}
+        self.functions: list[str] = []
+        self._named: dict[int, str] = {}
+        self._written: dict[int, str] = {}
+
+    def global_name(self, meaning: Any) -> str:
+        known = self._named.get(id(meaning))
+        if known is None:
+            known = f"k{len(self.names)}"
+            self.names[known] = meaning
+            self._named[id(meaning)] = known
+        return known
+
+    def function(self, accepted: AcceptedPlan) -> str:
+        """The name of the function of a sub-graph's plan; equal plans have one."""
+        known = self._written.get(id(accepted.plan))
+        if known is None:
+            lines = _written(accepted, self).finish_inner()
+            known = f"f{len(self._written)}"
+            self._written[id(accepted.plan)] = known
+            self.functions += [f"def {known}{lines[0]}", *lines[1:], ""]
+        return known
+
+    def legend(self) -> list[str]:
+        lines = [f"# {name} = {_described(meaning)}" for name, meaning in list(self.names.items())[:_LEGEND]]
+        if len(self.names) > _LEGEND:
+            lines.append(f"# … and {len(self.names) - _LEGEND} more")
+        return lines
 
 
 class _Writer:
-    """The state of one generation. `slot[v]` is the value whose name `v` goes by; `name[slot]` that name."""
+    """The state of one function. `slot[v]` is the value whose name `v` goes by; `name[slot]` that name."""
 
-    def __init__(self, plan: Plan, session: Session | None) -> None:
+    def __init__(self, accepted: AcceptedPlan, module: _Module) -> None:
+        plan = accepted.plan
         graph = plan.graph
         count = len(graph.types)
-        self.plan, self.session, self.types = plan, session, graph.types
+        self.accepted, self.module, self.global_name = accepted, module, module.global_name
+        self.plan, self.session, self.types = plan, module.session, graph.types
         self.slot = list(range(count))
         self.name = [f"v{id}" for id in range(count)]
         self.roots: list[tuple[int, ...]] = [(id,) for id in range(count)]
@@ -69,8 +117,6 @@ class _Writer:
         self.shared = bytearray(count)  # a view of it exists, or it is one
         self.spread = bytearray(count)  # may have strides of 0
         self.lines: list[_Line] = []
-        self.names: dict[str, Any] = {}
-        self.named: dict[int, str] = {}
         self.bound: dict[tuple[Any, ...], Kernel] = {}
         self.constants: dict[int, Any] = {}
         for id in graph.inputs:
@@ -78,15 +124,7 @@ class _Writer:
         self.lazy = _left_to_consumers(plan)
         self.pointwise = _only_pointwise_consumers(plan)
 
-    # -- names and kernels -----------------------------------------------------------------------------------------
-    def global_name(self, meaning: Any) -> str:
-        known = self.named.get(id(meaning))
-        if known is None:
-            known = f"k{len(self.names)}"
-            self.names[known] = meaning
-            self.named[id(meaning)] = known
-        return known
-
+    # -- kernels -----------------------------------------------------------------------------------------
     def kernel(self, node: Node, position: int) -> Kernel:
         capsule = self.plan.steps[position].capsule
         types = self.types
@@ -106,7 +144,7 @@ class _Writer:
         if node.op is FULL:
             self.kernel(node, position)  # the guard of types acts at binding
             self.constant(out, self.filled(node, out))
-        elif not node.inputs:
+        elif not node.inputs and not self.plan.steps[position].inner and not is_effect(node):
             kernel = self.kernel(node, position)
             results = (kernel.function(0) if isinstance(kernel, Expression) else kernel)()
             for id, result in zip(node.outputs, results if len(node.outputs) > 1 else (results,), strict=True):
@@ -150,6 +188,9 @@ class _Writer:
         kernel, traits = self.kernel(node, position), self.traits(position)
         slots = tuple([self.slot[id] for id in node.inputs])
         operands = [self.name[slot] for slot in slots]
+        step = self.plan.steps[position]
+        if step.inner:
+            operands = [self.module.function(inner) for inner in self.accepted.inner(step)] + operands
         ufunc = traits.inplace and isinstance(kernel, np.ufunc) and len(node.outputs) == 1
         if isinstance(kernel, Expression):
             text = kernel.text(operands, self.global_name)
@@ -174,17 +215,24 @@ class _Writer:
             self.shared[id] = 1
 
     # -- text ------------------------------------------------------------------------------------------------------
-    def finish(self) -> Generated:
-        graph = self.plan.graph
-        returned = ", ".join(self.results()) + ("," if len(graph.outputs) == 1 else "")
-        kept = {self.slot[id] for id in graph.outputs}
-        dying = self.deaths(kept)
+    def finish(self) -> list[str]:
+        """The lines of the function `run`."""
         state = self.global_name(np.errstate)
-        arguments = ", ".join(f"v{id}" for id in graph.inputs)
-        body = [self.statement(line, dead) for line, dead in zip(self.lines, dying, strict=True)]
-        head = [f"def run({arguments}):", f'    with {state}(all="ignore"):']
-        source = "\n".join([*self.legend(), *head, *body, f"        return ({returned})", ""])
-        return Generated(source, self.names)
+        head = [f"def run({self.arguments()}):", f'    with {state}(all="ignore"):']
+        return [*head, *self.statements("        "), f"        return ({_tuple(self.results())})"]
+
+    def finish_inner(self) -> list[str]:
+        """The lines of the function of a sub-graph, from its parameters on; its caller ignores warnings."""
+        returned = [self.name[self.slot[id]] for id in self.plan.graph.outputs]
+        comment = f"  # {len(self.plan.steps)} kernels"
+        return [f"({self.arguments()}):{comment}", *self.statements("    "), f"    return ({_tuple(returned)})"]
+
+    def arguments(self) -> str:
+        return ", ".join(f"v{id}" for id in self.plan.graph.inputs)
+
+    def statements(self, indent: str) -> list[str]:
+        dying = self.deaths({self.slot[id] for id in self.plan.graph.outputs})
+        return [indent + self.statement(line, dead) for line, dead in zip(self.lines, dying, strict=True)]
 
     def results(self) -> list[str]:
         """The returned expressions; copied where the memory belongs to someone else."""
@@ -225,17 +273,15 @@ class _Writer:
                     break
         freed = f"; del {', '.join(self.name[slot] for slot in dead)}" if dead else ""
         targets = ", ".join(self.name[id] for id in line.targets)
-        return f"        {targets} = {text}{freed}  # {line.comment}"
+        return f"{targets} = {text}{freed}  # {line.comment}"
 
     def overwritable(self, slot: int, wanted: TensorType) -> bool:
         """Whether a dying value is an array of its own, of the result's type."""
         return not self.shared[slot] and not self.foreign[slot] and bool(wanted.shape) and self.types[slot] == wanted
 
-    def legend(self) -> list[str]:
-        lines = [f"# {name} = {_described(meaning)}" for name, meaning in list(self.names.items())[:_LEGEND]]
-        if len(self.names) > _LEGEND:
-            lines.append(f"# … and {len(self.names) - _LEGEND} more")
-        return lines
+
+def _tuple(texts: Sequence[str]) -> str:
+    return ", ".join(texts) + ("," if len(texts) == 1 else "")
 
 
 def _left_to_consumers(plan: Plan) -> bytearray:

@@ -1,6 +1,6 @@
 """How code plugs in: a handler specialises itself once for a node and returns a kernel.
 
-Deviations from ARCHITECTURE §4: a kernel for a node with one output returns the array itself (a tuple for several), and
+Unlike the first design: a kernel for a node with one output returns the array itself (a tuple for several), and
 a kernel may be an `Expression`, Python text over operand placeholders that the code generator pastes into its line, so
 that a transposed matrix product costs no wrapper. `Implementation` is the maintained providers' ready-made handler.
 """
@@ -15,12 +15,14 @@ from typing import Any, Protocol
 
 from torchlean.backends.capsule import Capsule
 from torchlean.backends.vocabulary import Device
-from torchlean.errors import BindError, InternalError, message
+from torchlean.errors import BindError, InternalError, LimitExceeded, message
 from torchlean.ir.graph import Node
+from torchlean.ir.location import NOWHERE, caller_location
 from torchlean.ir.op import Op, TypeFault
 from torchlean.ir.types import TensorType, show_types
 
 Types = Sequence[TensorType]  # indexed by value id
+MAX_BYTES = 2**40  # of one value; NumPy itself says when a smaller one does not fit this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,22 @@ def guard_types(op: Op, node: Node, operands: tuple[TensorType, ...], declared: 
                 where=str(node.where),
             )
         )
+    for type in made:
+        if type.nbytes > MAX_BYTES:
+            raise too_large(op, node, type)
+
+
+def too_large(op: Op, node: Node, type: TensorType) -> LimitExceeded:
+    """The refusal of a value beyond `MAX_BYTES`, before anything is allocated. Views count as if they were dense."""
+    return LimitExceeded(
+        message(
+            f"{op.name} would make {type}: {type.size} entries, {type.nbytes} bytes",
+            expected=f"at most {MAX_BYTES} bytes (1 TiB) in one value",
+            got=f"{type.nbytes} bytes",
+            fix="check the shape; tracing and eval_shape give its exact type without making it",
+            where=str(caller_location() if node.where is NOWHERE else node.where),
+        )
+    )
 
 
 def bind_capsule(capsule: Capsule, node: Node, types: Types, session: Session | None) -> Kernel:

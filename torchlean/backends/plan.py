@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torchlean.backends.capsule import Capsule, TestSuite
 from torchlean.backends.profile import Profile
 from torchlean.backends.vocabulary import Label, label
-from torchlean.ir.graph import Graph, Node
+from torchlean.ir.graph import Graph, Node, sub_graphs
+from torchlean.ir.printer import folded_html
 from torchlean.ir.types import show_types
 
 MAX_LINES = 200
@@ -52,11 +54,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node, the capsule that runs it, and the refusals of those that come before it in module order."""
+    """A node, the capsule that runs it, and the refusals of those that come before it in module order.
+
+    `inner`: the plans of its sub-graphs, in the order of `sub_graphs(node.params)`; acceptance compares them.
+    """
 
     node: Node
     capsule: Capsule
     refused: tuple[Refusal, ...]
+    inner: tuple[Plan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +96,33 @@ class Plan:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        return folded_html(repr(self).strip("<>"), self.text())
+
     def text(self, *, max_lines: int | None = MAX_LINES) -> str:
         """One line per kernel: id, op, type, capsule, trust, reduction order, evidence of the value; the rest below."""
         profile = self.profile
         lines = [f"plan: {len(self.steps)} kernels, profile {profile.name}, device {profile.device}"]
+        return "\n".join(lines + self._lines(max_lines))
+
+    def _lines(self, max_lines: int | None) -> list[str]:
+        """The rows, those of inner plans indented below their step; then what was expanded or passed over."""
+        lines: list[str] = []
         shown = len(self.steps) if max_lines is None else min(len(self.steps), max_lines)
         rows = [self._row(step) for step in self.steps[:shown]]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-        for row in rows:
+        for row, step in zip(rows, self.steps, strict=False):
             lines.append(("  " + "  ".join(map(str.ljust, row, widths))).rstrip())
+            for name, inner in inner_plans(step):
+                lines.append(f"    {name} {inner.graph.name}: {len(inner.steps)} kernels")
+                lines += ["    " + line for line in inner._lines(max_lines)]
         if shown < len(self.steps):
             lines.append(f"  … {len(self.steps) - shown} more kernels …")
         for expansion in self.expansions:
             lines.append(f"  expanded {expansion.op} ×{expansion.count}: " + _because(expansion.refused))
         passed = {refusal: None for step in self.steps for refusal in step.refused}
         lines.extend(f"  passed over: {refusal}" for refusal in passed)
-        return "\n".join(lines)
+        return lines
 
     def _row(self, step: Step) -> tuple[str, ...]:
         graph, capsule = self.graph, step.capsule
@@ -129,6 +146,11 @@ class Plan:
             "assurance": policy.label,
             "required_reduction": None if policy.reduction is None else str(policy.reduction),
             "modules": [module.name for module in self.profile.modules],
+            **self._contents(),
+        }
+
+    def _contents(self) -> dict[str, Any]:
+        return {
             "steps": [
                 {
                     "outputs": list(step.node.outputs),
@@ -142,6 +164,7 @@ class Plan:
                     "reduction": str(step.capsule.numerics.reduction),
                     "where": str(step.node.where),
                     "refused": [refusal.text for refusal in step.refused],
+                    **{name: inner._contents() for name, inner in inner_plans(step)},
                 }
                 for step in self.steps
             ],
@@ -150,6 +173,20 @@ class Plan:
                 for made in self.expansions
             ],
         }
+
+
+def inner_plans(step: Step) -> list[tuple[str, Plan]]:
+    """The plans of a step's sub-graphs, each with its name: `body`, `branches[1]`."""
+    names = [name for name, _ in sub_graphs(step.node.params)] if step.inner else []
+    return list(zip(names, step.inner, strict=False))
+
+
+def all_steps(plan: Plan) -> Iterator[Step]:
+    """Every step of a plan and of the plans inside it."""
+    for step in plan.steps:
+        yield step
+        for inner in step.inner:
+            yield from all_steps(inner)
 
 
 def _because(refused: tuple[Refusal, ...]) -> str:

@@ -1,7 +1,8 @@
 """Planning: choose the first admissible capsule of each node; else expand the composite; else refuse, saying why.
 
-Linear in the nodes and free of recursion: bodies are walked with an explicit stack, and reasons are computed once per
-(op, params, operand types). Nothing falls back silently: what was passed over is in the plan.
+Linear in the nodes: bodies are walked with an explicit stack, and reasons are computed once per (op, params, operand
+types). The sub-graphs of control flow get plans of their own, one per different graph; only their nesting recurses.
+Nothing falls back silently: what was passed over is in the plan.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
 from torchlean.backends.vocabulary import OBLIGATIONS, Reduction, TrustLevel, VjpMode, label
 from torchlean.errors import PlanRejected
 from torchlean.ir.builder import Builder
-from torchlean.ir.graph import Graph, Node
+from torchlean.ir.graph import Graph, Node, is_effect, sub_graphs, with_sub_graphs
 from torchlean.ir.op import Op
 from torchlean.ir.ops.composite import Composite
 from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import TensorType, show_types
 
 _MOST_LISTED = 20
+
+Homeless = dict[tuple[Any, ...], tuple[Node, tuple[TensorType, ...], tuple[Refusal, ...]]]
 
 
 def explain(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile) -> tuple[Candidate, ...]:
@@ -97,6 +100,7 @@ class _Chooser:
             for capsule in module.capsules:
                 self.by_op.setdefault(capsule.op, []).append((module, capsule))
         self.missing = {module.name: module.probe() for module in profile.modules}
+        self.inner: dict[Graph, Plan] = {}  # plans of sub-graphs, by the graph they are for and by the expanded one
 
     def choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
         """The first admissible capsule and the refusals before it; without one, None and every refusal."""
@@ -123,23 +127,52 @@ def plan(graph: Graph, profile: Profile) -> Plan:
     Raises PlanRejected naming every op that has neither capsule nor body, with the reasons against each candidate.
     """
     refuse_duplicates(profile)
-    chooser = _Chooser(profile)
+    homeless: Homeless = {}
+    made = _planned(graph, _Chooser(profile), homeless)
+    if homeless:
+        raise PlanRejected(_no_plan(list(homeless.values()), profile))
+    return made
+
+
+def _planned(graph: Graph, chooser: _Chooser, homeless: Homeless) -> Plan:
+    """The plan of a graph or sub-graph; of no use when a node turned out homeless."""
     live = prune(graph)
-    expanded, expansions = _expand(live, chooser)
-    final = prune(expanded) if expansions else live
+    expanded, expansions = _expand(live, chooser, homeless)
+    final = prune(expanded) if expansions else expanded
     types = final.types
     steps: list[Step] = []
     for node in final.nodes:
         capsule, refused = chooser.choose(node.op, node.params, tuple([types[id] for id in node.inputs]))
-        assert capsule is not None, "expansion leaves only nodes with a capsule"
-        steps.append(Step(node, capsule, refused))
-    return Plan(graph=final, profile=profile, steps=tuple(steps), expansions=expansions)
+        if capsule is not None:
+            steps.append(Step(node, capsule, refused, tuple([chooser.inner[held] for held in _sub_graphs(node)])))
+    return Plan(graph=final, profile=chooser.profile, steps=tuple(steps), expansions=expansions)
 
 
-def _expand(graph: Graph, chooser: _Chooser) -> tuple[Graph, tuple[Expansion, ...]]:
+def _sub_graphs(node: Node) -> list[Graph]:
+    """The sub-graphs a kernel of the node runs; a composite's body is not one: the kernel replaces it."""
+    return [] if isinstance(node.op, Composite) else [held for _, held in sub_graphs(node.params)]
+
+
+def _with_planned_sub_graphs(node: Node, chooser: _Chooser, homeless: Homeless) -> Node:
+    """The node holding its sub-graphs as they were planned: expanded."""
+    held = _sub_graphs(node)
+    if not held:
+        return node
+    for graph in held:
+        if graph not in chooser.inner:
+            made = _planned(graph, chooser, homeless)
+            chooser.inner[graph] = made
+            chooser.inner.setdefault(made.graph, made)
+    planned = [chooser.inner[graph].graph for graph in held]
+    if all([mine is theirs for mine, theirs in zip(planned, held, strict=True)]):
+        return node
+    return node._replace(params=with_sub_graphs(node.params, planned))
+
+
+def _expand(graph: Graph, chooser: _Chooser, homeless: Homeless) -> tuple[Graph, tuple[Expansion, ...]]:
     """Replace composites without a capsule by their bodies until none is left; equal nodes are shared."""
     expansions: dict[tuple[str, tuple[Refusal, ...]], int] = {}
-    homeless: dict[tuple[Any, ...], tuple[Node, tuple[TensorType, ...], tuple[Refusal, ...]]] = {}
+    changed = False
     builder = Builder(name=graph.name)
     builder.types = [graph.types[id] for id in graph.inputs]
     builder.inputs = list(range(len(graph.inputs)))
@@ -167,11 +200,11 @@ def _expand(graph: Graph, chooser: _Chooser) -> tuple[Graph, tuple[Expansion, ..
         if capsule is None:
             homeless.setdefault((node.op, node.params, types), (placed, types, refused))
         made = tuple([frame.graph.types[id] for id in node.outputs])
-        frame.record(node.outputs, builder.emit_typed(placed, inputs, made))
-    if homeless:
-        raise PlanRejected(_no_plan(list(homeless.values()), chooser.profile))
+        ready = _with_planned_sub_graphs(placed, chooser, homeless)
+        changed = changed or ready is not placed
+        frame.record(node.outputs, builder.emit_typed(ready, inputs, made))
     made_expansions = tuple([Expansion(op, count, refused) for (op, refused), count in expansions.items()])
-    return (builder.finish(results) if made_expansions else graph), made_expansions
+    return (builder.finish(results) if made_expansions or changed else graph), made_expansions
 
 
 class _Frame:
@@ -197,13 +230,14 @@ class _Frame:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without the nodes no output depends on, values renumbered; the same object when all are live."""
+    """The graph without the nodes no output or effect needs, values renumbered; the same object when all are live."""
     alive = bytearray(len(graph.types))
     for id in graph.outputs:
         alive[id] = 1
+    effects = graph.has_effects
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if any(alive[id] for id in node.outputs):
+        if any(alive[id] for id in node.outputs) or (effects and is_effect(node)):
             kept.append(node)
             for id in (*node.inputs, *node.outputs):
                 alive[id] = 1

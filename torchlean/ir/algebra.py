@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from torchlean.ir import special
+from torchlean.ir import gamma, special
+from torchlean.ir.carriers import complex_product, complex_quotient, convert, is_extended
 
 Carrier = Any  # an array in this algebra
 
@@ -49,6 +50,14 @@ class Algebra(Protocol):
     def logistic(self, x: Carrier) -> Carrier: ...
     def erf(self, x: Carrier) -> Carrier: ...
     def pow(self, x: Carrier, y: Carrier) -> Carrier: ...
+    def function(self, name: str, *xs: Carrier) -> Carrier:
+        """One of `FUNCTIONS`: rounding to integers, elementary and special functions, remainders."""
+        ...
+
+    def polygamma(self, n: int, x: Carrier) -> Carrier:
+        """The n-th derivative of digamma."""
+        ...
+
     def max(self, x: Carrier, y: Carrier) -> Carrier: ...
     def min(self, x: Carrier, y: Carrier) -> Carrier: ...
     def select(self, chosen: Carrier, x: Carrier, y: Carrier) -> Carrier: ...
@@ -62,6 +71,10 @@ class Algebra(Protocol):
 
     def extreme(self, x: Carrier, axes: tuple[int, ...], largest: bool) -> Carrier:
         """Left fold of `max` (or `min`) over non-empty `axes`."""
+        ...
+
+    def order(self, keys: tuple[Carrier, ...], axis: int) -> np.ndarray[Any, Any]:
+        """Positions along `axis` that sort it by the first key, then the next: stable, ascending, NaN last."""
         ...
 
 
@@ -87,9 +100,50 @@ _RELATION = MappingProxyType(
 )
 
 
+FUNCTIONS: MappingProxyType[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "trunc": np.trunc,
+        "rint": np.rint,  # halves to even
+        "exp2": np.exp2,
+        "log2": np.log2,
+        "log10": np.log10,
+        "cbrt": np.cbrt,
+        "tan": np.tan,
+        "asin": np.arcsin,
+        "acos": np.arccos,
+        "atan": np.arctan,
+        "sinh": np.sinh,
+        "cosh": np.cosh,
+        "asinh": np.arcsinh,
+        "acosh": np.arccosh,
+        "atanh": np.arctanh,
+        "erfc": special.erfc,
+        "erf_inv": special.erf_inv,
+        "lgamma": gamma.lgamma,
+        "digamma": gamma.digamma,
+        "atan2": np.arctan2,
+        "hypot": np.hypot,
+        "nextafter": np.nextafter,
+        "fmod": np.fmod,  # the sign of the dividend
+        "remainder": np.remainder,  # the sign of the divisor
+        "floor_divide": np.floor_divide,
+    }
+)
+
+
 def row_major(x: Any) -> Any:
-    """`x` in row-major memory: for strided operands NumPy's exp, log, … give other last bits, so layout matters."""
+    """`x` in row-major memory: the last bits of NumPy's exp, log, … depend on strides, so layout would decide."""
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
+def applied(function: Callable[..., Any], *xs: Any) -> Any:
+    """A NumPy function of row-major operands; formats of ml_dtypes are computed in float32 and rounded."""
+    carrier = xs[0].dtype
+    if is_extended(carrier) and function is not np.nextafter:
+        return convert(np.asarray(function(*[x.astype(np.float32) for x in xs])), carrier)
+    return function(*map(row_major, xs))
 
 
 class NumpyAlgebra:
@@ -111,7 +165,7 @@ class NumpyAlgebra:
         return np.negative(x)
 
     def abs(self, x: Any) -> Any:
-        return np.abs(x)
+        return np.hypot(x.real, x.imag) if x.dtype.kind == "c" else np.abs(x)
 
     def sign(self, x: Any) -> Any:
         return np.sign(x)
@@ -123,10 +177,10 @@ class NumpyAlgebra:
         return np.subtract(x, y)
 
     def mul(self, x: Any, y: Any) -> Any:
-        return np.multiply(x, y)
+        return complex_product(x, y) if x.dtype.kind == "c" else np.multiply(x, y)
 
     def div(self, x: Any, y: Any) -> Any:
-        return np.divide(x, y)
+        return complex_quotient(x, y) if x.dtype.kind == "c" else np.divide(x, y)
 
     def sqrt(self, x: Any) -> Any:
         return np.sqrt(x)
@@ -164,6 +218,12 @@ class NumpyAlgebra:
     def pow(self, x: Any, y: Any) -> Any:
         return np.power(row_major(x), row_major(y))
 
+    def function(self, name: str, *xs: Any) -> Any:
+        return applied(FUNCTIONS[name], *xs)
+
+    def polygamma(self, n: int, x: Any) -> Any:
+        return applied(lambda v: gamma.polygamma(n, v), x)
+
     def max(self, x: Any, y: Any) -> Any:
         return np.where((x >= y) | (x != x), x, y)  # NaN wins; of equal zeros the first
 
@@ -191,14 +251,6 @@ class NumpyAlgebra:
             best = fold(best, row)
         return best
 
-
-def convert(x: np.ndarray[Any, Any], carrier: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Change dtype. Float to integer truncates and saturates, NaN gives 0; other conversions are NumPy's."""
-    if x.dtype.kind == "f" and carrier.kind in "iu":
-        limits = np.iinfo(carrier)
-        wide = np.nan_to_num(np.trunc(x.astype(np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
-        low = wide <= float(limits.min)
-        high = wide >= float(limits.max)
-        inside = np.where(low | high, 0.0, wide).astype(carrier)
-        return np.where(high, carrier.type(limits.max), np.where(low, carrier.type(limits.min), inside))
-    return x.astype(carrier)
+    def order(self, keys: tuple[Any, ...], axis: int) -> Any:
+        plain = [key.astype(np.float32) if is_extended(key.dtype) else key for key in keys]
+        return np.lexsort(plain[::-1], axis=axis)

@@ -16,8 +16,8 @@ from torchlean.errors import LeakedTracerError, TraceError, TypeRuleError, messa
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.literal import CONSTANT, Literal
 from torchlean.ir.location import NOWHERE, SourceLocation, caller_location
-from torchlean.ir.op import Op, TypeFault
-from torchlean.ir.operators import Operators
+from torchlean.ir.op import EffectOp, Op, TypeFault
+from torchlean.ir.operators import Operators, home_of
 from torchlean.ir.types import TensorType, show_types, type_of_array
 
 
@@ -28,6 +28,9 @@ class Answerer(Protocol):
     def bodies(self) -> dict[Any, Any]:
         """Traced bodies of composites, by (composite, attributes, types)."""
         ...
+
+    watch: Any
+    """What `random.check_key_reuse` notes the use of keys in, or None."""
 
     def bind(self, op: Op, params: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """Apply `op`; one result per output."""
@@ -91,13 +94,18 @@ class Value(Operators):
     def __repr__(self) -> str:
         return f"Value(%{self.id}: {self.type})"
 
-    def _refuse(self, action: str, fix: str) -> NoReturn:
-        maker = self.builder.maker(self.id)
+    def _refuse(
+        self,
+        action: str,
+        fix: str,
+        expected: str = "a concrete number",
+        got: str = "a value that has none until the traced program runs",
+    ) -> NoReturn:
         raise TraceError(
             message(
-                f"{action} of a traced {self.type} made by {maker}",
-                expected="a concrete number",
-                got="a value that has none until the traced program runs",
+                f"{action} a traced {self.type} {self.builder.maker(self.id)}",
+                expected=expected,
+                got=got,
                 fix=fix,
                 where=str(caller_location()),
             )
@@ -105,30 +113,50 @@ class Value(Operators):
 
     def __bool__(self) -> bool:
         self._refuse(
-            "bool()",
-            "choose with ops.select(condition, a, b); branch on shapes or Python arguments instead; "
+            "bool() of",
+            "choose with ops.select(condition, a, b) or ops.cond; branch on shapes or Python arguments instead; "
             "or run eagerly in a Session",
         )
 
     def __float__(self) -> float:
-        self._refuse("float()", "keep it a tensor; ops.convert(x, 'f32') changes its dtype")
+        self._refuse("float() of", "keep it a tensor; ops.convert(x, 'f32') changes its dtype")
 
     def __int__(self) -> int:
-        self._refuse("int()", "keep it a tensor; ops.convert(x, 'i32') changes its dtype")
+        self._refuse("int() of", "keep it a tensor; ops.convert(x, 'i32') changes its dtype")
 
     def __index__(self) -> int:
-        self._refuse("use as a Python index", "index with ops.take(x, i, axis=0), which accepts traced integers")
+        self._refuse(
+            "use as a Python index of",
+            "index with ops.take(x, i, axis=0), which accepts traced integers; sizes in shapes must be Python ints",
+        )
 
     def __iter__(self) -> NoReturn:
         if not self.type.shape:
-            self._refuse("iteration", "a scalar has no elements")
-        self._refuse("iteration", "write `for i in range(x.shape[0]): x[i]`, or use vmap")
+            self._refuse("iteration over", "use the scalar itself", expected="at least one axis", got="a scalar")
+        self._refuse("iteration over", "write `for i in range(x.shape[0]): x[i]`, or use vmap")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        self._refuse("conversion to a NumPy array", "use torchlean.ops functions on it instead of NumPy's")
+        self._refuse("conversion to a NumPy array of", "use torchlean.ops functions on it instead of NumPy's")
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> NoReturn:
+        self._refuse(f"numpy.{function.__name__} of", f"write {home_of(function.__name__)}(…)")
+
+    def item(self) -> NoReturn:
+        self._refuse("item() of", "keep it a tensor; debug.print('{x}', x=x) shows it when the program runs")
+
+    def tolist(self) -> NoReturn:
+        self._refuse("tolist() of", "keep it a tensor; debug.print('{x}', x=x) shows it when the program runs")
+
+    def numpy(self) -> NoReturn:
+        self._refuse("numpy() of", "keep it a tensor; debug.print('{x}', x=x) shows it when the program runs")
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        self._refuse("item assignment", "values are immutable: build a new one with ops.select or ops.concatenate")
+        self._refuse(
+            "item assignment to",
+            "build a new value with ops.select, ops.concatenate or ops.scatter_add",
+            expected="a new value: values are immutable",
+            got=f"x[{index!r}] = …"[:60],
+        )
 
 
 class Builder:
@@ -140,6 +168,7 @@ class Builder:
         "_captured_ids",
         "_shared",
         "bodies",
+        "capture_arrays",
         "captured",
         "closed",
         "inputs",
@@ -147,6 +176,7 @@ class Builder:
         "nodes",
         "parent",
         "types",
+        "watch",
         "where",
     )
 
@@ -155,11 +185,13 @@ class Builder:
         self.nodes: list[Node] = []
         self.inputs: list[int] = []
         self.parent = parent
-        self.captured: list[Value] = []  # values of enclosing builders that became extra inputs, in input order
+        self.captured: list[Any] = []  # values of enclosing builders that became extra inputs, in input order
+        self.capture_arrays = False  # whether an eager array becomes an extra input too, instead of a constant
         self.name = name
         self.closed = False
         self.where: SourceLocation | None = None  # set while a transform replays a node: results inherit its line
         self.bodies: dict[Any, Any] = {}  # traced bodies of composites, by (composite, attributes, types)
+        self.watch: Any = None  # what notes the use of keys, if anything; of whatever answered before this trace
         self._shared: dict[tuple[Any, ...], tuple[int, ...]] | None = {}
         self._captured_ids: dict[tuple[int, int], int] = {}
         self._arrays: dict[int, tuple[Any, int]] = {}  # immutable eager arrays already lifted, by identity
@@ -186,13 +218,13 @@ class Builder:
         return Value(self, id, self.types[id])
 
     def maker(self, id: int) -> str:
-        """`tanh at train.py:12 in f`, or which input it is: for messages."""
+        """`made by tanh at train.py:12 in f`, or which input it is: for messages."""
         for node in self.nodes:
             if id in node.outputs:
-                return f"{node.op.name} at {node.where}"
+                return f"made by {node.op.name} at {node.where}"
         if id in self.inputs:
-            return f"argument {self.inputs.index(id)} of {self.name}"
-        return "an unknown node"
+            return f"which is argument {self.inputs.index(id)} of {self.name}"
+        return "of unknown origin"
 
     # -- operands ----------------------------------------------------------------------------------------------------
     def lift(self, operand: Any) -> int:
@@ -205,22 +237,18 @@ class Builder:
             known = self._arrays.get(id(operand))
             if known is not None:
                 return known[1]
-            lifted = self._constant(np.asarray(operand))
+            if self.capture_arrays:
+                lifted = self.add_input(operand.type).id
+                self.captured.append(operand)
+            else:
+                lifted = self._constant(np.asarray(operand))
             self._arrays[id(operand)] = (operand, lifted)
             return lifted
         if isinstance(operand, np.ndarray | np.generic):  # first: a numpy.float64 is a Python float too
             return self._constant(np.asarray(operand))
-        if isinstance(operand, bool | int | float):
+        if isinstance(operand, bool | int | float | complex):
             return self._constant(scalar_array(operand))
-        raise TypeRuleError(
-            message(
-                f"a {type(operand).__name__} is not a tensor operand",
-                expected="a torchlean array, a NumPy array or a Python number",
-                got=repr(operand)[:60],
-                fix="convert it first, e.g. numpy.asarray(...)",
-                where=str(caller_location()),
-            )
-        )
+        raise no_operand(operand)
 
     def _constant(self, array: np.ndarray[Any, Any]) -> int:
         literal = Literal(array)
@@ -272,14 +300,23 @@ class Builder:
     def shared(self) -> dict[tuple[Any, ...], tuple[int, ...]]:
         """(op, params, inputs) → outputs of every node; made when the first node is emitted after an adoption."""
         if self._shared is None:
-            self._shared = {(node[0], node[3], node[1]): node[2] for node in self.nodes}
+            nodes = self.nodes
+            self._shared = {(node[0], node[3], node[1]): node[2] for node in nodes if node[0].__class__ is not EffectOp}
         return self._shared
 
     def _make(self, key: tuple[Any, ...]) -> tuple[int, ...]:
         """Type and append a node that is not there yet."""
         op, params, inputs = key
         if self.closed:
-            raise TraceError(message(f"{op.name} was applied inside a trace that has ended", fix="return the value"))
+            raise TraceError(
+                message(
+                    f"{op.name} of {show_types(tuple([self.types[i] for i in inputs]))} in a trace that has ended",
+                    expected="a running trace",
+                    got=f"the one of {self.name}, whose graph is finished",
+                    fix="return the value from the traced function, and apply the op to the result",
+                    where=str(caller_location()),
+                )
+            )
         types = self.types
         try:
             made = op.type_rule(params, *[types[i] for i in inputs])
@@ -298,7 +335,8 @@ class Builder:
             types.extend(made)
             outputs = tuple(range(first, first + len(made)))
         self.nodes.append(Node(key[0], key[2], outputs, key[1], where))
-        self.shared[key] = outputs
+        if key[0].__class__ is not EffectOp:
+            self.shared[key] = outputs
         return outputs
 
     def inline(self, graph: Graph, operands: tuple[int, ...]) -> tuple[int, ...]:
@@ -343,7 +381,7 @@ def leaked(value: Value) -> LeakedTracerError:
     """The error for a value used outside the trace that made it."""
     return LeakedTracerError(
         message(
-            f"{value!r}, made by {value.builder.maker(value.id)}, belongs to a trace that has ended",
+            f"a traced {value.type} {value.builder.maker(value.id)} belongs to a trace that has ended",
             expected="a value of the running trace, or an array",
             got="a traced value that leaked out of the function that made it",
             fix="return it from the traced function instead of storing it",
@@ -353,7 +391,7 @@ def leaked(value: Value) -> LeakedTracerError:
 
 
 def scalar_array(scalar: Any) -> np.ndarray[Any, Any]:
-    """A Python number on its own: bool, int32 or float32. An int that does not fit is refused, never wrapped."""
+    """A Python number on its own: bool, int32, float32 or complex64. An int that does not fit is refused."""
     if isinstance(scalar, bool):
         return np.asarray(scalar, dtype=np.bool_)
     if isinstance(scalar, int):
@@ -368,23 +406,12 @@ def scalar_array(scalar: Any) -> np.ndarray[Any, Any]:
                 )
             )
         return np.asarray(scalar, dtype=np.int32)
-    return np.asarray(scalar, dtype=np.float32)
+    return np.asarray(scalar, dtype=np.complex64 if isinstance(scalar, complex) else np.float32)
 
 
-def is_python_number(operand: Any) -> bool:
-    """Whether an operand is a plain Python number, whose dtype is weak; a `numpy.float64`, though a float, is not."""
-    return isinstance(operand, bool | int | float) and not isinstance(operand, np.generic)
-
-
-def type_of(operand: Any) -> TensorType:
-    """The type of a traced value, an eager array, a NumPy array or a Python number."""
-    if isinstance(operand, Operators):
-        return operand.type
-    if isinstance(operand, np.ndarray | np.generic):
-        return type_of_array(np.asarray(operand))
-    if isinstance(operand, bool | int | float):
-        return type_of_array(scalar_array(operand))
-    raise TypeRuleError(
+def no_operand(operand: Any) -> TypeRuleError:
+    """The error for what holds no numbers with a dtype."""
+    return TypeRuleError(
         message(
             f"a {type(operand).__name__} is not a tensor operand",
             expected="a torchlean array, a NumPy array or a Python number",
@@ -393,6 +420,22 @@ def type_of(operand: Any) -> TensorType:
             where=str(caller_location()),
         )
     )
+
+
+def is_python_number(operand: Any) -> bool:
+    """Whether an operand is a plain Python number, whose dtype is weak; a `numpy.float64`, though a float, is not."""
+    return isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic)
+
+
+def type_of(operand: Any) -> TensorType:
+    """The type of a traced value, an eager array, a NumPy array or a Python number."""
+    if isinstance(operand, Operators):
+        return operand.type
+    if isinstance(operand, np.ndarray | np.generic):
+        return type_of_array(np.asarray(operand))
+    if isinstance(operand, bool | int | float | complex):
+        return type_of_array(scalar_array(operand))
+    raise no_operand(operand)
 
 
 __all__ = [
@@ -406,6 +449,7 @@ __all__ = [
     "bind1",
     "is_python_number",
     "leaked",
+    "no_operand",
     "scalar_array",
     "type_fault_error",
     "type_of",

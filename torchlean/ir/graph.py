@@ -2,16 +2,21 @@
 
 Invariants (checked by `ir/check.py`): every value is defined once, by an input or a node; a node's inputs have smaller
 ids than its outputs; declared types are the ones the op's type rule gives; sub-graphs in params are closed.
+
+Graphs are equal when they do the same: names and source locations do not count. So nodes whose params hold equal
+sub-graphs are shared, and what is planned for one serves the other.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from torchlean.ir.location import SourceLocation
-from torchlean.ir.op import Op
+from torchlean.ir.op import EffectOp, Op
+from torchlean.ir.rules import HigherOrder, Structured
 from torchlean.ir.types import TensorType
 
 
@@ -28,7 +33,7 @@ class Node(NamedTuple):
 class Graph:
     """A closed program: `types[v]` is the type of value `v`. Treat as immutable; transforms make new graphs."""
 
-    __slots__ = ("inputs", "name", "nodes", "outputs", "shared", "types")
+    __slots__ = ("_has_effects", "_hash", "inputs", "name", "nodes", "outputs", "shared", "types")
 
     def __init__(
         self,
@@ -46,6 +51,28 @@ class Graph:
         self.types = types
         self.name = name
         self.shared = shared  # the builder's (op, params, inputs) → outputs, so that a transform need not rebuild it
+        self._hash = 0  # worked out when it is first asked for
+        self._has_effects: bool | None = None  # likewise
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            nodes = tuple([node[:4] for node in self.nodes])
+            self._hash = hash((self.inputs, self.outputs, self.types, nodes)) or 1
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return (
+            hash(self) == hash(other)
+            and self.inputs == other.inputs
+            and self.outputs == other.outputs
+            and self.types == other.types
+            and len(self.nodes) == len(other.nodes)
+            and all([mine[:4] == theirs[:4] for mine, theirs in zip(self.nodes, other.nodes, strict=True)])
+        )
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
@@ -55,12 +82,23 @@ class Graph:
     def output_types(self) -> tuple[TensorType, ...]:
         return tuple([self.types[v] for v in self.outputs])
 
+    @property
+    def has_effects(self) -> bool:
+        """Whether a node here, or in a graph that a node holds, is run for what it does."""
+        known = self._has_effects
+        if known is None:
+            known = self._has_effects = any([is_effect(node) for node in self.nodes])
+        return known
+
     def __len__(self) -> int:
         return len(self.nodes)
 
     def __str__(self) -> str:
         # The printer lies above this file; printing is a Python protocol, so it is reached by name.
         return importlib.import_module("torchlean.ir.printer").graph_text(self)
+
+    def _repr_html_(self) -> str:
+        return importlib.import_module("torchlean.ir.printer").graph_html(self)
 
     def __repr__(self) -> str:
         ins = ", ".join(map(str, self.input_types))
@@ -69,9 +107,72 @@ class Graph:
 
 
 def sub_graphs(params: Any) -> Iterator[tuple[str, Graph]]:
-    """The graphs held by a node's params, with the field that holds each."""
+    """The graphs held by a node's params, each with its field: `body`, or `branches[1]` in a tuple of graphs."""
     fields = getattr(type(params), "__dataclass_fields__", None)
     for field in fields or ():
         held = getattr(params, field)
         if isinstance(held, Graph):
             yield field, held
+        elif held.__class__ is tuple and held and isinstance(held[0], Graph):
+            for position, graph in enumerate(held):
+                yield f"{field}[{position}]", graph
+
+
+def with_sub_graphs(params: Any, graphs: Sequence[Graph]) -> Any:
+    """The same params holding other graphs, given in the order of `sub_graphs`."""
+    remaining = iter(graphs)
+    changed: dict[str, Any] = {}
+    for field in type(params).__dataclass_fields__:
+        held = getattr(params, field)
+        if isinstance(held, Graph):
+            changed[field] = next(remaining)
+        elif held.__class__ is tuple and held and isinstance(held[0], Graph):
+            changed[field] = tuple([next(remaining) for _ in held])
+    return dataclasses.replace(params, **changed)
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+_HOLDING = frozenset({HigherOrder, Structured})  # derivative rules of ops whose params hold graphs
+
+
+def is_effect(node: Node) -> bool:
+    """Whether a node is run for what it does: an effect itself, or one that holds a graph with effects."""
+    op = node[0]
+    if op.__class__ is EffectOp:
+        return True
+    return op.diff.__class__ in _HOLDING and any([held.has_effects for _, held in sub_graphs(node[3])])
+
+
+def without_effects(graph: Graph, *, in_bodies: bool = True) -> Graph:
+    """The graph without its effects and what only they needed; those of the graphs its nodes hold too, or not.
+
+    Transforms use it where a body is computed again beside a node that performs its effects, and files hold graphs in
+    this form.
+    """
+    if not graph.has_effects:
+        return graph
+    needed, wanted = bytearray(len(graph.types)), bytearray(len(graph.types))  # by effects; by anything else
+    for id in graph.outputs:
+        wanted[id] = 1
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if node[0].__class__ is EffectOp:
+            for id in node[1]:
+                needed[id] = 1
+        elif any([wanted[id] for id in node[2]]) or not any([needed[id] for id in node[2]]):
+            kept.append(quiet(node) if in_bodies and is_effect(node) else node)
+            for id in node[1]:
+                wanted[id] = 1
+        else:
+            for id in node[1]:
+                needed[id] = 1
+    kept.reverse()
+    return Graph(inputs=graph.inputs, nodes=tuple(kept), outputs=graph.outputs, types=graph.types, name=graph.name)
+
+
+def quiet(node: Node) -> Node:
+    """A node whose graphs have no effects. A composite is marked, which keeps it apart from the one that has them."""
+    params = with_sub_graphs(node.params, [without_effects(held) for _, held in sub_graphs(node.params)])
+    if "attributes" in params.__dataclass_fields__:
+        params = dataclasses.replace(params, attributes=(*params.attributes, ("effects", False)))
+    return node._replace(params=params)

@@ -18,7 +18,7 @@ import numpy as np
 
 from torchlean.errors import InternalError
 from torchlean.ir.dtypes import DType
-from torchlean.ir.graph import Graph, Node
+from torchlean.ir.graph import Graph, Node, without_effects
 from torchlean.ir.literal import Literal
 from torchlean.ir.location import NOWHERE
 from torchlean.ir.op import Op
@@ -76,6 +76,7 @@ class _Writer:
         _require_depth(depth)
         if not encodes(graph.name):
             refuse("the name of a graph has a lone surrogate", expected="text that UTF-8 can encode")
+        graph = without_effects(graph, in_bodies=False)  # remarks about a program, not part of it
         ids = {id: at for at, id in enumerate(graph.inputs)}
         nodes: list[dict[str, Any]] = []
         for node in graph.nodes:
@@ -133,7 +134,7 @@ class _Writer:
             return {"graph": self._body(value, depth)}
         refuse(
             f"a parameter of {node.op.name} ({node.where}) cannot be written",
-            expected="numbers of at most 64 bits, text, enums, tuples, graphs",
+            expected="numbers of at most 128 bits, text, enums, tuples, graphs",
             got=shown(value),
         )
 

@@ -10,15 +10,17 @@ import os
 import sys
 from types import CodeType
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Files of this package, and code it generated.
+_OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<torchlean")
 
 
 class SourceLocation:
     """A place in a user's program. `str()` is `train.py:42 in loss`."""
 
-    __slots__ = ("_code", "_filename", "_function", "_line", "_offset")
+    __slots__ = ("_code", "_filename", "_function", "_line", "_offset", "derivative_of")
 
     def __init__(self, filename: str, line: int, function: str) -> None:
+        self.derivative_of = ""  # of a node that a derivative transform made: the op it differentiates
         self._code: CodeType | None = None
         self._offset = -1
         self._filename = filename
@@ -31,6 +33,17 @@ class SourceLocation:
         made = SourceLocation.__new__(SourceLocation)
         made._code = code
         made._offset = offset
+        made.derivative_of = ""
+        return made
+
+    def derivative(self, op: str) -> SourceLocation:
+        """This place, for what the derivative of an op consists of; a derivative of that keeps the op it has."""
+        made = SourceLocation.__new__(SourceLocation)
+        made._code = code = self._code
+        if code is None:
+            made._filename, made._line, made._function = self._filename, self._line, self._function
+        made._offset = self._offset
+        made.derivative_of = self.derivative_of or op
         return made
 
     @property
@@ -64,11 +77,16 @@ class SourceLocation:
 NOWHERE = SourceLocation("", 0, "")
 
 
+def is_ours(code: CodeType) -> bool:
+    """Whether code belongs to this package."""
+    return code.co_filename.startswith(_OURS)
+
+
 def caller_location() -> SourceLocation:
     """The innermost frame outside this package: the line of the user's call."""
     frame = sys._getframe(1)
-    package = _PACKAGE
-    while frame.f_code.co_filename.startswith(package):
+    ours = _OURS
+    while frame.f_code.co_filename.startswith(ours):
         back = frame.f_back
         if back is None:
             return NOWHERE

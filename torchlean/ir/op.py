@@ -53,3 +53,11 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+@record(eq=False)
+class EffectOp(Op):
+    """An op that is run for what it does, such as printing; its results mean nothing.
+
+    Its nodes run once each, in graph order: none is shared with an equal one, and none is dead code.
+    """

@@ -6,14 +6,51 @@ made by name at call time.
 
 from __future__ import annotations
 
+import importlib
 import sys
+from types import MappingProxyType
 from typing import Any
 
+from torchlean.errors import TypeRuleError, message
+from torchlean.ir.location import caller_location
 from torchlean.ir.types import TensorType
 
 
 def _ops() -> Any:
     return sys.modules["torchlean.ir.ops"]
+
+
+def home_of(name: str) -> str:
+    """Where a function of NumPy's name is to be found here."""
+    return f"ops.{name}" if hasattr(_ops(), name) else f"torchlean.numpy.{name}"
+
+
+# NumPy's name of a binary operator → what Python calls on the right operand. Comparisons turn around.
+_REFLECTED = MappingProxyType(
+    {
+        "add": "__radd__",
+        "subtract": "__rsub__",
+        "multiply": "__rmul__",
+        "divide": "__rtruediv__",
+        "true_divide": "__rtruediv__",
+        "floor_divide": "__rfloordiv__",
+        "remainder": "__rmod__",
+        "divmod": "__rdivmod__",
+        "power": "__rpow__",
+        "matmul": "__rmatmul__",
+        "bitwise_and": "__rand__",
+        "bitwise_or": "__ror__",
+        "bitwise_xor": "__rxor__",
+        "left_shift": "__rlshift__",
+        "right_shift": "__rrshift__",
+        "less": "__gt__",
+        "less_equal": "__ge__",
+        "greater": "__lt__",
+        "greater_equal": "__le__",
+        "equal": "__eq__",
+        "not_equal": "__ne__",
+    }
+)
 
 
 class Operators:
@@ -22,8 +59,24 @@ class Operators:
     __slots__ = ()
 
     type: TensorType
-    __array_ufunc__ = None  # NumPy must hand `ndarray + value` to us instead of looping over it
     __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """What NumPy asks for `ndarray + value`: the reflected operator. Its other functions are refused by name."""
+        reflected = _REFLECTED.get(ufunc.__name__) if len(inputs) == 2 and inputs[1] is self else None
+        if reflected is not None and method == "__call__" and not keywords:
+            return getattr(self, reflected)(inputs[0])
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        fix = f"write {home_of(name)}(…)" if method == "__call__" else "use a function of ops or torchlean.numpy"
+        raise TypeRuleError(
+            message(
+                f"numpy.{name} of {self.type}: NumPy's functions know only NumPy's arrays",
+                expected="numpy.ndarray",
+                got=", ".join([type(entry).__name__ for entry in (*inputs, *keywords.get("out", ()))]),
+                fix=fix if "out" not in keywords else "write x = x + y: nothing is changed in place",
+                where=str(caller_location()),
+            )
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,9 +98,22 @@ class Operators:
     def T(self) -> Any:  # noqa: N802  (the name the field uses)
         return _ops().transpose(self)
 
+    @property
+    def mT(self) -> Any:  # noqa: N802  (the standard's name)
+        axes = range(self.ndim)
+        return _ops().transpose(self, (*axes[:-2], *axes[-2:][::-1]))
+
     def __len__(self) -> int:
         if not self.type.shape:
-            raise TypeError(f"len() of a scalar {self.type}")
+            raise TypeRuleError(
+                message(
+                    f"len() of the scalar {self.type}",
+                    expected="at least one axis",
+                    got="none",
+                    fix="use x.size, the number of entries",
+                    where=str(caller_location()),
+                )
+            )
         return self.type.shape[0]
 
     def __add__(self, other: Any) -> Any:
@@ -74,11 +140,29 @@ class Operators:
     def __rtruediv__(self, other: Any) -> Any:
         return _ops().div(other, self)
 
+    def __floordiv__(self, other: Any) -> Any:
+        return _ops().floor_quotient(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _ops().floor_quotient(other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _ops().remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _ops().remainder(other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
     def __pow__(self, other: Any) -> Any:
-        return _ops().power(self, other)
+        return _ops().raised(self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _ops().power(other, self)
+        return _ops().raised(other, self)
 
     def __matmul__(self, other: Any) -> Any:
         return _ops().matmul(self, other)
@@ -87,34 +171,46 @@ class Operators:
         return _ops().matmul(other, self)
 
     def __neg__(self) -> Any:
-        return _ops().neg(self)
+        return _ops().negative(self)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return _ops().abs(self)
+        return _ops().absolute(self)
 
     def __invert__(self) -> Any:
-        return _ops().logical_not(self)
+        return _ops().bitwise_not(self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _ops().shift_left(self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _ops().shift_left(other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _ops().shift_right(self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _ops().shift_right(other, self)
 
     def __and__(self, other: Any) -> Any:
-        return _ops().logical_and(self, other)
+        return _ops().bitwise_and(self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return _ops().logical_and(other, self)
+        return _ops().bitwise_and(other, self)
 
     def __or__(self, other: Any) -> Any:
-        return _ops().logical_or(self, other)
+        return _ops().bitwise_or(self, other)
 
     def __ror__(self, other: Any) -> Any:
-        return _ops().logical_or(other, self)
+        return _ops().bitwise_or(other, self)
 
     def __xor__(self, other: Any) -> Any:
-        return _ops().logical_xor(self, other)
+        return _ops().bitwise_xor(self, other)
 
     def __rxor__(self, other: Any) -> Any:
-        return _ops().logical_xor(other, self)
+        return _ops().bitwise_xor(other, self)
 
     def __lt__(self, other: Any) -> Any:
         return _ops().lt(self, other)
@@ -136,6 +232,26 @@ class Operators:
 
     def __getitem__(self, index: Any) -> Any:
         return _ops().getitem(self, index)
+
+    @property
+    def at(self) -> Any:
+        """`x.at[key].set(values)` and its like: a new tensor with entries written."""
+        return _ops().at(self)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """`torchlean.numpy`, for the version of the Array API standard it implements or an older one."""
+        namespace = importlib.import_module("torchlean.numpy")
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", namespace.__array_api_version__):
+            raise ValueError(
+                message(
+                    f"the Array API standard {api_version!r} is not implemented",
+                    expected=f"{namespace.__array_api_version__!r}, or an older version",
+                    got=repr(api_version),
+                    fix="leave api_version out",
+                    where=str(caller_location()),
+                )
+            )
+        return namespace
 
     def reshape(self, *shape: Any) -> Any:
         return _ops().reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchlean.record import record
 
@@ -26,11 +26,30 @@ class Unit(Enum):
 Partial = Unit | Callable[..., MaybeTraced]
 
 
+class Slope(Enum):
+    """Where the partials of an elementwise op are finite, given finite operands.
+
+    Only where they may not be does the derivative policy cost anything (docs/derivatives.md): there a tangent or
+    cotangent that is exactly 0 contributes 0, whatever the partial.
+    """
+
+    FINITE = "finite"  # everywhere: mul, sin, tanh
+    OVERFLOWS = "overflows"  # but where the function itself overflows: exp, x**3
+    POLE = "pole"  # infinite or undefined at some operand: sqrt, log, div, pow
+
+    __hash__ = object.__hash__
+
+
 @record
 class Elementwise:
-    """y[i] = f(x[i], …): one partial per operand, `partial(params, y, *xs) -> ∂y/∂x`, a `Unit`, or None for zero."""
+    """y[i] = f(x[i], …): one partial per operand, `partial(params, y, *xs) -> ∂y/∂x`, a `Unit`, or None for zero.
+
+    `slope`, or what it returns for the params, says where the partials are finite; a wrong FINITE fails
+    tests/edge/test_kinds.py, which tries every op at its poles.
+    """
 
     partials: tuple[Partial | None, ...]
+    slope: Slope | Callable[[Any], Slope] = Slope.FINITE
 
 
 @record
@@ -72,10 +91,48 @@ class HigherOrder:
     maps (primals, present tangents) to (outputs, tangents of the active outputs).
     `vjp(recurse, op, params, primals, cotangents, wrt)`: `recurse(graph, wrt) -> graph` maps (primals, cotangents) to
     the cotangents of the operands `wrt`. Both return one entry per output (operand), None for zero.
+    `recurse.variant` are attributes that tell what it derives from the standard result (see `transforms/slopes.py`).
     """
 
     jvp: Callable[..., Sequence[MaybeTraced]]
     vjp: Callable[..., Sequence[MaybeTraced]]
+
+
+class Reverse(NamedTuple):
+    """What a reverse rule of control flow may ask of the transforms.
+
+    `vjp(graph, wrt, with_outputs=…, seeded=…) -> graph` from (primals, a cotangent for each output in `seeded`) to
+    ([outputs,] cotangents of the inputs `wrt`); `active(graph, flags) -> flags` says which outputs depend
+    differentiably on the flagged inputs.
+    """
+
+    vjp: Callable[..., Any]
+    active: Callable[..., Sequence[bool]]
+
+
+@record
+class NoReverse:
+    """An op without a reverse rule: `reason` and `fix` are what somebody who asks for one reads."""
+
+    reason: str
+    fix: str
+
+
+@record
+class Structured:
+    """For control flow: ops whose params hold sub-graphs and whose node is replaced by another when differentiated.
+
+    `jvp(recurse, params, primals, tangents) -> (outputs, tangents out)`: the outputs come from the node that carries
+    the tangents too, so nothing is computed twice; `recurse` as in `HigherOrder`.
+    `vjp(reverse, params, primals, cotangents, wrt, extend) -> cotangent or None per operand`. A missing cotangent is
+    None. `extend(params)` puts these params, whose results are the old ones and then others, in the place of the node's
+    own, and returns the other results: how a rule saves what the reverse pass reads.
+    `active(active, params, flags) -> flags` says which results depend differentiably on the flagged operands.
+    """
+
+    jvp: Callable[..., tuple[Sequence[Traced], Sequence[MaybeTraced]]]
+    vjp: Callable[..., Sequence[MaybeTraced]] | NoReverse
+    active: Callable[..., Sequence[bool]]
 
 
 @record
@@ -85,7 +142,7 @@ class NoTangent:
     reason: str
 
 
-DiffRule = Elementwise | Linear | Bilinear | Custom | HigherOrder | NoTangent
+DiffRule = Elementwise | Linear | Bilinear | Custom | HigherOrder | Structured | NoTangent
 
 
 @record
@@ -110,4 +167,15 @@ class HigherOrderBatch:
     batch: Callable[..., Sequence[Traced]]
 
 
-BatchRule = Pointwise | Rule | HigherOrderBatch
+@record
+class StructuredBatch:
+    """`batch(recurse, params, size, operands, mapped) -> (outputs, flags)`: which outputs are mapped, axis in front.
+
+    `recurse(graph, size, mapped) -> (graph, flags)` maps a sub-graph; outputs that no mapped input reaches stay as
+    they are.
+    """
+
+    batch: Callable[..., tuple[Sequence[Traced], Sequence[bool]]]
+
+
+BatchRule = Pointwise | Rule | HigherOrderBatch | StructuredBatch

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchlean.ir.check import check
-from torchlean.ir.graph import Graph, Node
+from torchlean.ir.graph import Graph, Node, without_effects
 from torchlean.ir.graph_data import graph_data, read_graph
 from torchlean.ir.location import SourceLocation
 from torchlean.ir.op import Op
@@ -36,14 +36,18 @@ _FIELDS = ("format", "version", "hash", "graph", "locations")
 
 
 def dumps(graph: Graph) -> str:
-    """The graph as canonical JSON text; SerializationError for params that hold Python functions (custom rules)."""
+    """The graph as canonical JSON text; SerializationError for params that hold Python functions (custom rules).
+
+    What `debug.print` and `debug.check` put into a graph is left out: it is no part of what the graph computes.
+    """
+    graph = without_effects(graph, in_bodies=False)
     data = graph_data(graph)
     places = [[_escaped(n.where.filename), n.where.line, _escaped(n.where.function)] for n in graph.nodes]
     return canonical({"format": FORMAT, "version": VERSION, "hash": _hash_of(data), "graph": data, "locations": places})
 
 
 def content_hash(graph: Graph) -> str:
-    """SHA-256 of the graph's canonical text, source locations left out; ids and dead values do not matter."""
+    """SHA-256 of the graph's canonical text, source locations and `debug` remarks left out; ids do not matter."""
     return _hash_of(graph_data(graph))
 
 

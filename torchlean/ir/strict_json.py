@@ -1,6 +1,6 @@
 """JSON read strictly: what other readers accept or alter in silence is refused here.
 
-Refused: duplicate keys, NaN and Infinity, decimal numbers (1e400 is inf elsewhere), integers beyond 64 bits, text with
+Refused: duplicate keys, NaN and Infinity, decimal numbers (1e400 is inf elsewhere), integers beyond 128 bits, text with
 lone surrogates, and nesting too deep to walk. Floats travel as hexadecimal text. Every refusal is a SerializationError.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from torchlean.errors import SerializationError, message
 
-MAX_INTEGER = 2**64  # the bits of a 64-bit number; also bounds what int() is asked to read
+MAX_INTEGER = 2**128  # the bits of a complex128; also bounds what int() is asked to read
 _MAX_DIGITS = len(str(-MAX_INTEGER))
 _SHOWN = 80
 
@@ -71,7 +71,7 @@ def _no_number(text: str) -> NoReturn:
 
 def _bounded_integer(text: str) -> int:
     if len(text) > _MAX_DIGITS or not -MAX_INTEGER < int(text) < MAX_INTEGER:
-        refuse("an integer is too large", expected="integers of at most 64 bits", got=f"{len(text)} digits")
+        refuse("an integer is too large", expected="integers of at most 128 bits", got=f"{len(text)} digits")
     return int(text)
 
 

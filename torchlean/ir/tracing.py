@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from torchlean.errors import LeakedTracerError, message
@@ -22,18 +23,26 @@ class Traced(NamedTuple):
     """A traced function. The graph's inputs are the operands, then one per captured outer value."""
 
     graph: Graph
-    captured: tuple[Value, ...]
+    captured: tuple[Any, ...]
 
 
 def trace_flat(
-    f: Callable[..., Sequence[Any]], types: Sequence[TensorType], *, name: str = "graph", check_leaks: bool = True
+    f: Callable[..., Sequence[Any]],
+    types: Sequence[TensorType],
+    *,
+    name: str = "graph",
+    check_leaks: bool = True,
+    capture_arrays: bool = False,
 ) -> Traced:
     """Run `f` on traced values of the given types; it returns a sequence of operands.
 
+    With `capture_arrays`, eager arrays `f` closes over are captured like outer values instead of becoming constants.
     Raises LeakedTracerError if a value made by this trace is still alive afterwards.
     """
     enclosing = CURRENT.get()
     builder = Builder(parent=enclosing if isinstance(enclosing, Builder) else None, name=name)
+    builder.capture_arrays = capture_arrays
+    builder.watch = None if enclosing is None else enclosing.watch
     token = CURRENT.set(builder)
     try:
         with collection_paused():
@@ -59,7 +68,7 @@ def _report_leaks(builder: Builder) -> None:
     holder = _holder(value, alive)
     raise LeakedTracerError(
         message(
-            f"a traced {value.type}, made by {builder.maker(value.id)}, leaked out of {builder.name}",
+            f"a traced {value.type} {builder.maker(value.id)} leaked out of {builder.name}",
             expected="every traced value to be gone, or returned, when the traced function returns",
             got=f"{len(alive)} still alive; the first is held by {holder}",
             fix="return the value from the function instead of storing it",
@@ -69,22 +78,43 @@ def _report_leaks(builder: Builder) -> None:
 
 
 def _holder(value: Value, alive: list[Value]) -> str:
-    """A few words on what keeps a leaked value alive."""
+    """A few words on what keeps a leaked value alive. No comprehension here may close over `value`: its cell would."""
     for referrer in gc.get_referrers(value):
-        if referrer is alive or referrer.__class__.__name__ == "frame":
+        if referrer is alive or isinstance(referrer, FrameType):
             continue
+        if isinstance(referrer, CellType):
+            return _closure_variable(referrer)
         if isinstance(referrer, dict):
-            names = [str(key) for key, held in referrer.items() if held is value]
-            owners = [
-                type(owner).__name__
-                for owner in gc.get_referrers(referrer)
-                if getattr(owner, "__dict__", None) is referrer
-            ]
-            where = f" of a {owners[0]}" if owners else ""
-            return f"the name {names[0]!r}{where}" if names else "a dict"
+            return _entry(referrer, value)
         if isinstance(referrer, list | tuple | set):
             return f"a {type(referrer).__name__} of {len(referrer)}"
-        if referrer.__class__.__name__ == "cell":
-            return "a closure variable"
+        for name, held in getattr(referrer, "__dict__", {}).items():
+            if held is value:
+                return f"the attribute {name!r} of a {type(referrer).__name__}"
         return f"a {type(referrer).__name__}"
     return "an object that could not be named"
+
+
+def _closure_variable(cell: CellType) -> str:
+    """The name of a closure's variable, and the function that reads it."""
+    for closure in gc.get_referrers(cell):
+        if isinstance(closure, tuple):
+            for function in gc.get_referrers(closure):
+                if isinstance(function, FunctionType) and function.__closure__ is closure:
+                    name = function.__code__.co_freevars[closure.index(cell)]
+                    return f"the closure variable {name!r} of {function.__name__}"
+    return "a closure variable"
+
+
+def _entry(holder: dict[Any, Any], value: Value) -> str:
+    """Which entry of a dict holds a value, and whose dict it is: a module's, an object's or nobody's."""
+    for key, held in holder.items():
+        if held is not value:
+            continue
+        for owner in gc.get_referrers(holder):
+            if isinstance(owner, ModuleType):
+                return f"the global {key!r} of {owner.__name__}"
+            if getattr(owner, "__dict__", None) is holder:
+                return f"the attribute {key!r} of a {type(owner).__name__}"
+        return f"the entry {key!r} of a dict"
+    return "a dict"

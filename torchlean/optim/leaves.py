@@ -16,8 +16,11 @@ from torchlean.ir.types import TensorType
 Tree = Any
 
 
-def chosen(params: Tree, trainable: Tree | None) -> list[bool]:
-    """For each leaf of `params`, whether it is updated: it holds floats, and its flag (if there are flags) is True."""
+def chosen(params: Tree, trainable: Tree | None, *, complex_too: bool = False) -> list[bool]:
+    """For each leaf of `params`, whether it is updated: it holds floats, and its flag (if there are flags) is True.
+
+    A complex leaf whose flag is True is refused (TypeRuleError) unless the rule is one for complex numbers too.
+    """
     types = [type_of(leaf) for leaf in pytree.leaves(params)]
     flags = [True] * len(types) if trainable is None else pytree.leaves(trainable)
     if len(flags) != len(types):
@@ -30,7 +33,18 @@ def chosen(params: Tree, trainable: Tree | None) -> list[bool]:
                 where=str(caller_location()),
             )
         )
-    return [bool(flag) and type.dtype.is_float for flag, type in zip(flags, types, strict=True)]
+    for position, (flag, type) in enumerate(zip(flags, types, strict=True)):
+        if flag and type.dtype.is_complex and not complex_too:
+            raise TypeRuleError(
+                message(
+                    f"{pytree.paths(params, 'params')[position]} is {type}: this rule is one for real parameters",
+                    expected="floating point parameters",
+                    got=str(type),
+                    fix="use SGD, whose rule p - lr·g descends along complex_grad; or keep the two parts as parameters",
+                    where=str(caller_location()),
+                )
+            )
+    return [bool(flag) and type.dtype.is_inexact for flag, type in zip(flags, types, strict=True)]
 
 
 def slots(params: Tree, trainable: Tree | None) -> Tree:
@@ -61,6 +75,8 @@ def each(
     params: Tree,
     states: Sequence[Tree],
     trainable: Tree | None,
+    *,
+    complex_too: bool = False,
 ) -> tuple[Tree, list[Tree]]:
     """New params and new per-leaf states: `step(p, g, *state) -> (p, *state)` at each updated leaf.
 
@@ -68,7 +84,7 @@ def each(
     StructureError if they do not, TypeRuleError if a gradient has not the type of its parameter (nothing is promoted).
     """
     leaves, treedef = pytree.flatten(params)
-    on = chosen(params, trainable)
+    on = chosen(params, trainable, complex_too=complex_too)
     columns = [_aligned(params, tree) for tree in (gradients, *states)]
     made: list[Sequence[Any]] = []
     for position, (leaf, is_on) in enumerate(zip(leaves, on, strict=True)):

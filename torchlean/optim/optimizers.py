@@ -69,7 +69,7 @@ def average(old: Any, new: Any, decay: float) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SGD:
-    """p ← p − lr·g. State: `()`."""
+    """p ← p − lr·g. State: `()`. Complex parameters too, with the gradients `complex_grad` gives."""
 
     learning_rate: float
 
@@ -87,7 +87,7 @@ class SGD:
         def step(p: Any, g: Any) -> tuple[Any, ...]:
             return (p - spread(rate, type_of(g)) * g,)
 
-        return each(step, gradients, params, (), trainable)[0], ()
+        return each(step, gradients, params, (), trainable, complex_too=True)[0], ()
 
 
 class MomentumState(NamedTuple):

@@ -43,6 +43,20 @@ class Array(Operators):
     def device(self) -> str:
         return str(self.session.profile.device)
 
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+        """The array itself: there is one device. TypeRuleError for another."""
+        if str(device) != self.device or stream is not None:
+            raise TypeRuleError(
+                message(
+                    f"{self.type} cannot be moved to {device!r}",
+                    expected=f"{self.device!r}, without a stream",
+                    got=repr(device) if stream is None else f"stream {stream!r}",
+                    fix="lower the program for a profile of that device",
+                    where=str(caller_location()),
+                )
+            )
+        return self
+
     def numpy(self) -> np.ndarray[Any, Any]:
         """A read-only NumPy view of the same memory; `numpy.array(x)` makes a writable copy."""
         return self.buffer.export()
@@ -135,7 +149,7 @@ class Array(Operators):
                 f"item assignment to {self.type}: arrays are immutable",
                 expected="a new array",
                 got=f"x[{index!r}] = …"[:60],
-                fix="use ops.select or ops.concatenate, or edit numpy.array(x) and make it an array again",
+                fix="write x = x.at[index].set(value)",
                 where=str(caller_location()),
             )
         )

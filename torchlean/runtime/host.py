@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from torchlean.errors import TorchLeanError, TypeRuleError, message
+from torchlean.ir.carriers import convert
 from torchlean.ir.dtypes import as_dtype, dtype_of_carrier
 from torchlean.ir.location import caller_location
 from torchlean.ir.operators import Operators
@@ -34,9 +35,12 @@ def _from_python(data: Any, *, wants_default: bool) -> np.ndarray[Any, Any]:
         what = str(fault).split(".")[0]
         raise _refused(f"a {type(data).__name__} is not rectangular data", what, "pad the rows") from None
     kind = str(found.dtype.kind)
+    if kind == "f" and found.size and all(type(leaf) is int for leaf in _leaves(data)):
+        found = _unsigned(data)  # NumPy makes floats of integers on both sides of 2**63
+        kind = str(found.dtype.kind)
     if kind == "O" and all(isinstance(leaf, int) for leaf in _leaves(data)):
         raise _refused("an integer fits no dtype", "an integer outside [-2**63, 2**64)", "scale the data")
-    if kind not in "biuf":
+    if kind not in "biufc":
         raise _refused(f"a {type(data).__name__} is not numeric data", repr(data)[:60], "pass numbers")
     typed = _typed_leaf_dtypes(data)
     if typed:
@@ -45,12 +49,20 @@ def _from_python(data: Any, *, wants_default: bool) -> np.ndarray[Any, Any]:
         return found
     if kind == "f":
         return found.astype(np.float32)
+    if kind == "c":
+        return found.astype(np.complex64)
     limits = np.iinfo(np.int32)
     if found.min() < limits.min or found.max() > limits.max:
         worst = max((int(found.max()), int(found.min())), key=abs)
         fix = "say the dtype: array(data, dtype='i64')"
         raise _refused(f"the Python integer {worst} does not fit i32", str(worst), fix)
     return found.astype(np.int32)
+
+
+def _unsigned(data: Any) -> np.ndarray[Any, Any]:
+    """Integers some of which are 2**63 or more, exactly: unsigned, or as they are when one is negative."""
+    exact = np.asarray(data, dtype=object)
+    return exact.astype(np.uint64) if exact.min() >= 0 and exact.max() < 2**64 else exact
 
 
 def _leaves(data: Any) -> Iterator[Any]:
@@ -75,8 +87,8 @@ def _typed_leaf_dtypes(data: Any) -> list[np.dtype[Any]]:
 
 def _weak(data: Any) -> list[Any]:
     """The Python kinds among the leaves, as weak operands of NumPy's promotion."""
-    kinds = {type(leaf) for leaf in _leaves(data)} & {bool, int, float}
-    return [kind(0) for kind in (bool, int, float) if kind in kinds]
+    kinds = {type(leaf) for leaf in _leaves(data)} & {bool, int, float, complex}
+    return [kind(0) for kind in (bool, int, float, complex) if kind in kinds]
 
 
 def _converted(found: np.ndarray[Any, Any], carrier: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -92,7 +104,9 @@ def _converted(found: np.ndarray[Any, Any], carrier: np.dtype[Any]) -> np.ndarra
             worst = max((high, low), key=abs)
             raise _refused(f"the integer {worst} does not fit {carrier}", str(worst), "ask for a wider dtype")
     dtype_of_carrier(found.dtype)  # refuses what is no tensor
-    return np.array(found, dtype=carrier, copy=True, order="C")
+    if kind == "c" and carrier.kind not in "bc":
+        raise _refused(f"complex numbers do not fit {carrier}", "complex data", "take the real part first")
+    return np.array(convert(found, carrier), copy=True, order="C")
 
 
 def _refused(what: str, got: str, fix: str) -> TypeRuleError:

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from torchlean.backends.accept import accept
+from torchlean.backends.accept import AcceptedPlan, accept
 from torchlean.backends.capsule import Capsule
+from torchlean.backends.executable import Executable
 from torchlean.backends.handler import bind_kernel
+from torchlean.backends.plan import all_steps
 from torchlean.backends.planner import plan
 from torchlean.backends.profile import Profile
 from torchlean.errors import InternalError
@@ -25,6 +27,7 @@ from torchlean.ir.op import Op, TypeFault
 from torchlean.ir.ops.composite import Composite
 from torchlean.ir.ops.create import FULL
 from torchlean.ir.ops.layout import RESHAPE, REVERSE, TRANSPOSE
+from torchlean.ir.ops.quotients import FLOOR_DIVIDE, REM, REMAINDER
 from torchlean.ir.ops.spread import BROADCAST
 from torchlean.ir.types import TensorType
 from torchlean.runtime.buffer import Allocator
@@ -34,6 +37,7 @@ from torchlean.transforms.rewrite import dead_code_eliminated
 # Scalars in a program (`x * rate`) are params of `full`, so a changing rate makes new entries: old ones are dropped.
 MOST_ENTRIES = 8192
 
+QUOTIENTS = frozenset({FLOOR_DIVIDE, REM, REMAINDER})  # of integers by 0 NumPy warns, and gives the 0 that is meant
 MOVES = frozenset({RESHAPE, TRANSPOSE, REVERSE, BROADCAST, CONSTANT, FULL})  # no arithmetic, so no warnings
 
 Run = Callable[..., Any]
@@ -191,7 +195,10 @@ class Kernels:
         known = self._nullary.get((op, made)) if not count else None
         if known is not None and known.refuses(params, types) is None:
             return _bound(known, node, graph.types, made)
-        accepted = accept(plan(graph, self.profile)).plan
+        whole = accept(plan(graph, self.profile))
+        accepted = whole.plan
+        if any([step.inner for step in accepted.steps]) and not isinstance(op, Composite):
+            return _looped(whole, made)
         if len(accepted.steps) == 1 and accepted.steps[0].node.op is op:
             capsule = accepted.steps[0].capsule
             if not count:
@@ -240,12 +247,21 @@ def _bound(capsule: Capsule, node: Node, types: tuple[TensorType, ...], made: tu
         made,
         capsules=(capsule,),
         body=None,
-        quiet=node.op in MOVES or not any(type.dtype.is_float for type in types),
+        quiet=node.op in MOVES
+        or (node.op not in QUOTIENTS and all(type.dtype.is_integer or type.dtype.is_bool for type in types)),
         is_view=capsule.handler.traits.view,
     )
 
 
-def _first_of(program: Program) -> Run:
+def _looped(accepted: AcceptedPlan, made: tuple[TensorType, ...]) -> Entry:
+    """Control flow runs as a program of its own, whose sub-graphs were planned and compiled once."""
+    call = Executable(accepted).call
+    used = {id(step.capsule): step.capsule for step in all_steps(accepted.plan) if step.node.op is not CONSTANT}
+    run = _first_of(call) if len(made) == 1 else call
+    return Entry(run, made, capsules=tuple(used.values()), body=None, quiet=False, is_view=False)
+
+
+def _first_of(program: Callable[..., tuple[Any, ...]]) -> Run:
     return lambda *arrays: program(*arrays)[0]
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from torchlean.ir.graph import Graph, Node
+from torchlean.ir.graph import Graph, Node, without_effects
 from torchlean.ir.location import NOWHERE
 from torchlean.ir.op import Op
 from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import TensorType
 from torchlean.runtime.kernels import Kernels, Program, make_room
 from torchlean.transforms.rewrite import extract
+from torchlean.transforms.slopes import Derivatives
 from torchlean.transforms.vjp import vjp_graph
 
 
@@ -85,7 +86,8 @@ def local_pullback(
     count = len(operands)
     node = Node(op, tuple(range(count)), tuple(range(count, count + len(results))), params, NOWHERE)
     forward = Graph(inputs=node.inputs, nodes=(node,), outputs=node.outputs, types=(*operands, *results), name=op.name)
-    full = vjp_graph(forward, wrt)
+    # One node tells nothing of its operands and cotangents, which may be infinite.
+    full = vjp_graph(without_effects(forward), wrt, mode=Derivatives.GUARDED)
     primals = full.inputs[:count]
     again = [made for made in full.nodes if made.op is op and made.inputs == primals and made.params == params]
     made_before = again[0].outputs if again else ()

@@ -21,6 +21,7 @@ from torchlean.errors import InternalError
 from torchlean.ir.builder import CURRENT, Answerer, Value, leaked, scalar_array, type_of
 from torchlean.ir.graph import Graph
 from torchlean.ir.op import Op
+from torchlean.ir.rules import HigherOrder
 from torchlean.ir.types import TensorType, type_of_array
 from torchlean.runtime.array import Array
 from torchlean.runtime.buffer import Allocator, Buffer, Owners, Storage
@@ -55,6 +56,7 @@ class Session:
         "report",
         "tape",
         "track_gradients",
+        "watch",
     )
 
     def __init__(
@@ -71,6 +73,7 @@ class Session:
         self.allocator = Allocator()
         self.report = BackendReport(profile.name, report if show_backend else None)
         self.bodies: dict[Any, Any] = {}
+        self.watch: Any = None
         self._kernels = Kernels(profile, self.report, self.allocator)
         self.tape = Tape(self.name, self._kernels)
         self._gradients: dict[int, Buffer] = {}
@@ -179,7 +182,8 @@ class Session:
         if not taped:
             return self.bind(op, params, lifted)
         entry = self._kernels.entry(op, params, tuple([operand.type for operand in lifted]))
-        if entry.body is not None and op is not CUSTOM_CALL:  # recorded as what it is made of, unless that has a rule
+        # recorded as what it is made of, unless it has a rule of its own
+        if entry.body is not None and op is not CUSTOM_CALL and op.diff.__class__ is HigherOrder:
             return self.evaluate(entry.body, lifted)
         with np.errstate(all="ignore"):
             made = entry.run(*[operand.buffer.array for operand in lifted])

@@ -6,7 +6,7 @@ buffers. Plain operands that no handle stands for have the parent -1. Gradients 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ class TapeNode(NamedTuple):
 class Tape:
     """The nodes of one recording phase of one session. `reset` starts the next generation."""
 
-    __slots__ = ("_former", "_kernels", "_pullbacks", "generation", "nodes", "owner")
+    __slots__ = ("_former", "_kernels", "_pullbacks", "examine", "generation", "nodes", "owner")
 
     def __init__(self, owner: str, kernels: Kernels) -> None:
         self.owner = owner
@@ -61,6 +61,7 @@ class Tape:
         self._former: dict[int, str] = {}
         self._kernels = kernels
         self._pullbacks = Pullbacks(kernels)
+        self.examine: Callable[..., None] | None = None  # told (node, id, saved, seeds, contributions) of each VJP run
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -213,7 +214,7 @@ class Tape:
                     if all(ct is None for ct in cotangents):
                         continue
                     if node.op is not None:
-                        self._pull(node, cotangents, grads)
+                        self._pull(node, id, cotangents, grads)
                     for at in range(id, id + count):
                         if at not in keep:
                             grads[at] = None
@@ -221,7 +222,7 @@ class Tape:
             kernels.enter(before)
         return grads
 
-    def _pull(self, node: TapeNode, cotangents: list[HostArray | None], grads: list[HostArray | None]) -> None:
+    def _pull(self, node: TapeNode, id: int, cotangents: list[HostArray | None], grads: list[HostArray | None]) -> None:
         """Run a node's VJP and add what it contributes to the parents."""
         op, params, parents, operands = node.op, node.params, node.parents, node.operands
         assert op is not None
@@ -230,7 +231,10 @@ class Tape:
             return
         plan = self._pullbacks.find(op, params, operands, node.results, wrt)
         seeds = [_or_zeros(cotangents[position], node.results[position]) for position in plan.cotangents]
-        made = self._pullbacks.run(plan, [buffer.array for buffer in node.saved], seeds)
+        saved = [buffer.array for buffer in node.saved]
+        made = self._pullbacks.run(plan, saved, seeds)
+        if self.examine is not None:
+            self.examine(node, id, saved, seeds, made)
         for position, contribution in zip(wrt, made, strict=True):
             parent = parents[position]
             known = grads[parent]

@@ -40,6 +40,7 @@ _CODES = MappingProxyType(
             ("float16", "F16"),
             ("float32", "F32"),
             ("float64", "F64"),
+            ("complex64", "C64"),
         )
     }
 )

@@ -12,35 +12,42 @@ from typing import Any
 
 from torchlean import pytree
 from torchlean.errors import GradError, StructureError, TypeRuleError, message
-from torchlean.ir.builder import answerer, type_of
+from torchlean.ir.builder import answerer, bind1, type_of
 from torchlean.ir.graph import Graph
 from torchlean.ir.location import caller_location
+from torchlean.ir.op import NO_PARAMS
 from torchlean.ir.ops.create import zeros_of
 from torchlean.ir.ops.elementwise import STOP_GRADIENT
+from torchlean.ir.ops.parts import CONJ
 from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import TensorType
+from torchlean.transforms.holomorphic import Over, require_holomorphic, require_known_side
 from torchlean.transforms.jvp import jvp_graph
 from torchlean.transforms.rewrite import dead_code_eliminated, split
+from torchlean.transforms.slopes import derivatives
 from torchlean.transforms.trees import (
     TracedTree,
     as_float_leaf,
     function_name,
+    is_number,
     is_tensor,
     leaf_paths,
     normal_argnums,
     require_same_tree,
+    shown_type,
     trace_tree,
 )
 from torchlean.transforms.vjp import active_values, grad_graph, vjp_graph
 
 
-def _with_aux(result: Any, what: str) -> tuple[Any, Any]:
+def with_aux(result: Any, what: str) -> tuple[Any, Any]:
+    """The pair a function with auxiliary results returned; anything else is refused."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise TypeRuleError(
             message(
                 f"{what}: with has_aux=True the function must return a pair (output, aux)",
                 expected="a tuple of two",
-                got=type(result).__name__,
+                got=f"a tuple of {len(result)}" if isinstance(result, tuple) else shown_type(result),
                 fix="return (output, aux), or drop has_aux",
                 where=str(caller_location()),
             )
@@ -59,19 +66,21 @@ def _leaf_positions(arguments: tuple[Any, ...], argnums: tuple[int, ...]) -> tup
     return [leaf for position in argnums for leaf in ranges[position]], ranges
 
 
-def _float_leaves(leaves: list[Any], positions: Sequence[int], arguments: tuple[Any, ...], what: str) -> None:
+def _float_leaves(
+    leaves: list[Any], positions: Sequence[int], arguments: tuple[Any, ...], what: str, over: Over
+) -> None:
     """Make Python floats arrays; refuse leaves without a derivative, with their path."""
     for position in positions:
         leaf = as_float_leaf(leaves[position])
-        if not is_tensor(leaf) or not type_of(leaf).dtype.is_float:
+        if not is_tensor(leaf) or not over.takes(type_of(leaf)):
             path = leaf_paths(arguments)[position]
-            got = str(type_of(leaf)) if is_tensor(leaf) else type(leaf).__name__
+            got = shown_type(leaf)
             raise GradError(
                 message(
                     f"{what} with respect to {path}: {got}",
-                    expected="a floating point array",
+                    expected=over.expected,
                     got=got,
-                    fix="convert it to a float dtype, or leave the argument out of argnums",
+                    fix=over.fix(type_of(leaf) if is_tensor(leaf) else None),
                     where=str(caller_location()),
                 )
             )
@@ -79,30 +88,48 @@ def _float_leaves(leaves: list[Any], positions: Sequence[int], arguments: tuple[
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    holomorphic: bool = False,
+    ieee_derivatives: bool = False,
 ) -> Callable[..., Any]:
     """A function returning (f(…), gradient): the gradient of a scalar `f` with respect to `argnums`.
 
     The gradient has the tree of the argument (a tuple of trees for a tuple of argnums); with `has_aux`, `f` returns
     (value, aux) and the result is ((value, aux), gradient). Raises GradError for a non-scalar or non-float result, for
     an integer argument (naming its path), and where every path from the result ends in an op without derivative.
+    With `holomorphic`, arguments and result are complex and the gradient is f′(z); ops that are not holomorphic are
+    refused. With `ieee_derivatives` a zero times an infinite slope is NaN; without, see docs/derivatives.md.
     """
+    return _value_and_gradient(f, argnums, has_aux, Over.HOLOMORPHIC if holomorphic else Over.REAL, ieee_derivatives)
+
+
+def _value_and_gradient(
+    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, over: Over, ieee: bool
+) -> Callable[..., Any]:
+    what = "complex_grad" if over is Over.COMPLEX else "grad"
 
     @wraps(f)
     def with_gradient(*arguments: Any, **keywords: Any) -> Any:
-        chosen = normal_argnums(argnums, len(arguments), "grad")
+        chosen = normal_argnums(argnums, len(arguments), what)
         leaves, treedef = pytree.flatten((arguments, keywords))
         wanted, ranges = _leaf_positions(arguments, chosen)
-        _float_leaves(leaves, wanted, arguments, "grad")
-        traced = _trace_call(f, leaves, treedef, wanted, has_aux=has_aux, what="grad")
-        _require_scalar(traced, f)
+        _float_leaves(leaves, wanted, arguments, what, over)
+        traced = _trace_call(f, leaves, treedef, wanted, has_aux=has_aux, what=what)
+        _require_scalar(traced, f, over, what)
         order = {position: at for at, position in enumerate(_traced_positions(leaves, wanted))}
         wrt = [order[position] for position in wanted]
         _require_path(traced.graph, wrt, f)
-        graph = dead_code_eliminated(grad_graph(traced.graph, wrt))
+        if over is Over.HOLOMORPHIC:
+            require_holomorphic(traced.graph, wrt, function_name(f))
+        graph = dead_code_eliminated(grad_graph(traced.graph, wrt, mode=derivatives(ieee)))
         results = answerer().evaluate(graph, traced.operands)
         outs = sum(traced.sizes)
         by_leaf = dict(zip(wanted, results[outs:], strict=True))
+        if over is Over.HOLOMORPHIC:  # what is pulled back is conj(f′): the inner product is Re(conj(a)·b)
+            by_leaf = {leaf: bind1(CONJ, NO_PARAMS, pulled) for leaf, pulled in by_leaf.items()}
         gradients = tuple(
             [
                 pytree.unflatten(pytree.structure(arguments[position]), [by_leaf[leaf] for leaf in ranges[position]])
@@ -118,10 +145,34 @@ def value_and_grad(
     return with_gradient
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    holomorphic: bool = False,
+    ieee_derivatives: bool = False,
+) -> Callable[..., Any]:
     """The gradient function of a scalar `f`; with `has_aux` it returns (gradient, aux). See `value_and_grad`."""
-    both = value_and_grad(f, argnums, has_aux)
+    both = value_and_grad(f, argnums, has_aux, holomorphic=holomorphic, ieee_derivatives=ieee_derivatives)
+    return _second(f, both, has_aux)
 
+
+def complex_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    ieee_derivatives: bool = False,
+) -> Callable[..., Any]:
+    """∂L/∂re + i·∂L/∂im of a real scalar L with respect to complex (or real) arguments: p − lr·g descends.
+
+    JAX's `grad` returns the conjugate. Otherwise as `grad`.
+    """
+    return _second(f, _value_and_gradient(f, argnums, has_aux, Over.COMPLEX, ieee_derivatives), has_aux)
+
+
+def _second(f: Callable[..., Any], both: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
     @wraps(f)
     def gradient_of(*arguments: Any, **keywords: Any) -> Any:
         value, gradient = both(*arguments, **keywords)
@@ -142,23 +193,25 @@ def _trace_call(
     def call(tree: Any) -> tuple[Any, ...]:
         arguments, keywords = tree
         result = f(*arguments, **keywords)
-        return _with_aux(result, what) if has_aux else (result,)
+        return with_aux(result, what) if has_aux else (result,)
 
     traced = trace_tree(call, leaves, treedef, _traced_positions(leaves, wanted), name=function_name(f))
     return traced._replace(graph=dead_code_eliminated(traced.graph))
 
 
-def _require_scalar(traced: TracedTree, f: Callable[..., Any]) -> None:
+def _require_scalar(traced: TracedTree, f: Callable[..., Any], over: Over, what: str) -> None:
     types = traced.graph.output_types[: traced.sizes[0]]
-    if len(types) == 1 and not types[0].shape and types[0].dtype.is_float:
-        return
+    if len(types) == 1 and not types[0].shape:
+        if types[0].dtype.is_complex if over is Over.HOLOMORPHIC else types[0].dtype.is_float:
+            return
+        require_known_side(types[0], over, what, function_name(f))
     got = ", ".join(map(str, types)) or "no tensor"
     raise GradError(
         message(
-            f"grad of {function_name(f)}, which returns {got}",
-            expected="one floating point scalar",
+            f"{what} of {function_name(f)}, which returns {got}",
+            expected="one complex scalar" if over is Over.HOLOMORPHIC else "one floating point scalar",
             got=got,
-            fix="reduce it (x.sum(), x.mean()), or use vjp or jacrev",
+            fix="reduce it (x.sum(), x.mean()), or use vjp or jacrev" if types else "return the scalar",
             where=str(caller_location()),
         )
     )
@@ -197,49 +250,55 @@ def _require_path(graph: Graph, wrt: Sequence[int], f: Callable[..., Any]) -> No
 
 def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], paths: Sequence[str], what: str) -> None:
     for primal, tangent, path in zip(primals, tangents, paths, strict=True):
-        expected, got = type_of(primal), type_of(tangent)
-        if expected != got and expected.dtype.is_float:
+        if not (is_tensor(primal) or is_number(primal)):
+            continue  # passed through as it is
+        expected, got = type_of(primal), shown_type(tangent)
+        if str(expected) != got and expected.dtype.is_inexact:
             raise TypeRuleError(
                 message(
                     f"{what}: the tangent of {path} is {got}, its primal {expected}",
                     expected=str(expected),
-                    got=str(got),
+                    got=got,
                     fix="give the tangent the primal's shape and dtype",
                     where=str(caller_location()),
                 )
             )
 
 
-def _forward(f: Callable[..., Any], primals: Any, has_aux: bool, what: str) -> tuple[Any, ...]:
+def _forward(f: Callable[..., Any], primals: Any, has_aux: bool, what: str, ieee: bool) -> tuple[Any, ...]:
     """Trace at every leaf of the primals; their float positions and the JVP graph."""
-    if not isinstance(primals, tuple | list):
-        raise TypeRuleError(
-            message(
-                f"{what} takes primals as a tuple",
-                expected="a tuple of arguments",
-                got=type(primals).__name__,
-                fix=f"{what}(f, (x,), (t,))",
-                where=str(caller_location()),
-            )
-        )
     leaves, treedef = pytree.flatten((tuple(primals), {}))
     leaves = [as_float_leaf(leaf) for leaf in leaves]
     traced = _trace_call(f, leaves, treedef, [], has_aux=has_aux, what=what)
     positions = _traced_positions(leaves, [])
     captured = len(traced.operands) - len(positions)
-    active = [type_of(leaves[position]).dtype.is_float for position in positions]
-    graph, out_active = jvp_graph(traced.graph, [*active, *([False] * captured)])
+    active = [type_of(leaves[position]).dtype.is_inexact for position in positions]
+    flags = [*active, *([False] * captured)]
+    graph, out_active = jvp_graph(traced.graph, flags, apart=what == "linearize", mode=derivatives(ieee))
     return leaves, traced, positions, active, graph, out_active
 
 
-def jvp(f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+def jvp(
+    f: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False, *, ieee_derivatives: bool = False
+) -> Any:
     """(f(*primals), directional derivative along tangents); with `has_aux`, (output, tangent, aux).
 
     `tangents` has the tree, shapes and dtypes of `primals`. A float output that does not depend on the primals has
     tangent zeros; so has an integer output.
     """
-    require_same_tree(tuple(primals), tuple(tangents), "tangents")
-    leaves, traced, positions, active, graph, out_active = _forward(f, primals, has_aux, "jvp")
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, tuple | list):
+            raise TypeRuleError(
+                message(
+                    f"jvp takes {name} as a tuple, one entry per argument of {function_name(f)}",
+                    expected="a tuple",
+                    got=shown_type(given),
+                    fix="write jvp(f, (x,), (t,))",
+                    where=str(caller_location()),
+                )
+            )
+    require_same_tree(tuple(primals), tuple(tangents), "tangents", "jvp")
+    leaves, traced, positions, active, graph, out_active = _forward(f, primals, has_aux, "jvp", ieee_derivatives)
     directions = [as_float_leaf(leaf) for leaf in pytree.leaves(tuple(tangents))]
     _check_tangents(leaves, directions, pytree.paths(tuple(primals), "primals"), "jvp")
     present = [directions[position] for position, is_float in zip(positions, active, strict=True) if is_float]
@@ -261,9 +320,9 @@ def _filled_tangents(made: Sequence[Any], out_active: Sequence[bool], types: Seq
     ]
 
 
-def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., Any], *primals: Any, ieee_derivatives: bool = False) -> tuple[Any, Callable[..., Any]]:
     """(f(*primals), f_jvp): the primal is evaluated once; `f_jvp(*tangents)` may be called many times."""
-    leaves, traced, positions, active, graph, out_active = _forward(f, primals, False, "linearize")
+    leaves, traced, positions, active, graph, out_active = _forward(f, primals, False, "linearize", ieee_derivatives)
     known = len(traced.operands)
     parts = split(graph, known, len(traced.graph.outputs))
     early = answerer().evaluate(parts.early, traced.operands)
@@ -272,7 +331,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     residuals = early[outs:]
 
     def pushforward(*tangents: Any) -> Any:
-        require_same_tree(tuple(primals), tuple(tangents), "tangents")
+        require_same_tree(tuple(primals), tuple(tangents), "tangents", "linearize")
         directions = [as_float_leaf(leaf) for leaf in pytree.leaves(tuple(tangents))]
         _check_tangents(leaves, directions, pytree.paths(tuple(primals), "primals"), "linearize")
         present = [directions[position] for position, is_float in zip(positions, active, strict=True) if is_float]
@@ -282,7 +341,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     return value, pushforward
 
 
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, ieee_derivatives: bool = False) -> Any:
     """(f(*primals), pullback[, aux]): `pullback(cotangents)` returns a tuple with one tree per primal.
 
     The cotangents have the tree and types of the output. The forward pass runs once; the pullback may be called many
@@ -292,7 +351,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     leaves = [as_float_leaf(leaf) for leaf in leaves]
     traced = _trace_call(f, leaves, treedef, [], has_aux=has_aux, what="vjp")
     positions = _traced_positions(leaves, [])
-    full = vjp_graph(traced.graph, range(len(positions)), with_outputs=True)
+    full = vjp_graph(traced.graph, range(len(positions)), with_outputs=True, mode=derivatives(ieee_derivatives))
     outs = len(traced.graph.outputs)
     parts = split(full, len(traced.operands), outs)
     early = answerer().evaluate(parts.early, traced.operands)
@@ -302,15 +361,15 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     out_types = traced.graph.output_types
 
     def pullback(cotangents: Any) -> tuple[Any, ...]:
-        require_same_tree(value, cotangents, "cotangents")
+        require_same_tree(value, cotangents, "cotangents", "vjp")
         given = [as_float_leaf(leaf) for leaf in pytree.leaves(cotangents)]
         for got, expected, path in zip(given, out_types, pytree.paths(value, "output"), strict=False):
-            if type_of(got) != expected:
+            if shown_type(got) != str(expected):
                 raise StructureError(
                     message(
-                        f"vjp: the cotangent of {path} is {type_of(got)}, the output {expected}",
+                        f"vjp: the cotangent of {path} is {shown_type(got)}, the output {expected}",
                         expected=str(expected),
-                        got=str(type_of(got)),
+                        got=shown_type(got),
                         fix="give the cotangent the output's shape and dtype",
                         where=str(caller_location()),
                     )
@@ -348,7 +407,7 @@ def trace_abstract(
 ) -> TracedTree:
     """Trace `f` with every leaf an input: arrays, Python numbers and `TensorType`s; static arguments pass through."""
     static = (
-        normal_argnums(static_argnums, len(arguments), "static_argnums")
+        normal_argnums(static_argnums, len(arguments), function_name(f), "static_argnums")
         if isinstance(static_argnums, int) or len(static_argnums)
         else ()
     )
@@ -362,10 +421,12 @@ def trace_abstract(
             try:
                 types.append(type_of(leaf))
             except TypeRuleError:
-                path = pytree.paths((dynamic, keywords), "")[at]
+                named = [f"args[{position}]" for position in range(len(arguments)) if position not in static]
+                paths = [path for name, tree in zip(named, dynamic, strict=True) for path in pytree.paths(tree, name)]
+                path = [*paths, *pytree.paths(keywords, "kwargs")][at]
                 raise TypeRuleError(
                     message(
-                        f"{function_name(f)}: the argument leaf {path} is a {type(leaf).__name__}",
+                        f"{function_name(f)}: the argument leaf {path} has the type {type(leaf).__name__}",
                         expected="an array, a Python number or a TensorType",
                         got=repr(leaf)[:60],
                         fix="pass it as a static argument (static_argnums)",

@@ -15,6 +15,8 @@ from torchlean.ir.types import TensorType
 from torchlean.transforms.trees import OutTree, function_name, is_number, is_tensor, leaf_paths, trace_tree
 from torchlean.transforms.vmap import vmap_graph_partial
 
+_SHOWN = 10  # mapped sizes listed in a message
+
 
 def vmap(
     f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None
@@ -32,7 +34,7 @@ def vmap(
         axes_tree = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         leaves, treedef = pytree.flatten((arguments, keywords))
         axes: list[Any] = [
-            *pytree.broadcast_prefix(axes_tree, arguments, "in_axes"),
+            *_spread(axes_tree, arguments, "in_axes", "arguments", f),
             *([0] * len(pytree.leaves(keywords))),
         ]
         paths = leaf_paths(arguments) + pytree.paths(keywords, "kwargs")
@@ -64,6 +66,25 @@ def vmap(
     return mapped_function
 
 
+def _spread(axes: Any, tree: Any, name: str, whose: str, f: Any) -> list[Any]:
+    """One axis per leaf of `tree` from a prefix of it; a prefix that does not fit is refused with the place."""
+    try:
+        return pytree.broadcast_prefix(axes, tree, name)
+    except StructureError as error:
+        lines = str(error).splitlines()
+        place = lines[0].partition(", at ")[2] or name
+        found = dict([line.strip().split(": ", 1) for line in lines[1:]])
+    raise StructureError(
+        message(
+            f"vmap of {function_name(f)}: {name} does not fit the {whose}, at {place}",
+            expected=f"a prefix of {found.get('got', '').strip()}",
+            got=found.get("expected", "").strip(),
+            fix=f"give {name} the containers of the {whose}, or one axis for all of them",
+            where=str(caller_location()),
+        )
+    )
+
+
 def _normal_axes(leaves: Sequence[Any], axes: Sequence[Any], paths: Sequence[str], f: Any) -> list[int | None]:
     normal: list[int | None] = []
     for leaf, axis, path in zip(leaves, axes, paths, strict=True):
@@ -84,8 +105,10 @@ def _normal_axes(leaves: Sequence[Any], axes: Sequence[Any], paths: Sequence[str
         if not isinstance(axis, int) or not -full.rank <= axis < full.rank:
             raise StructureError(
                 message(
-                    f"vmap of {function_name(f)}: axis {axis} of {path} is out of range for {full}",
-                    expected=f"an axis in [{-full.rank}, {full.rank}), or None",
+                    f"vmap of {function_name(f)}: {path}, {full}, has no axis {axis!r}",
+                    expected=f"an axis in [{-full.rank}, {full.rank}), or None"
+                    if full.rank
+                    else "None: it is a scalar",
                     got=repr(axis),
                     fix="change in_axes for that argument",
                     where=str(caller_location()),
@@ -96,8 +119,18 @@ def _normal_axes(leaves: Sequence[Any], axes: Sequence[Any], paths: Sequence[str
 
 
 def _mapped_size(
-    leaves: Sequence[Any], axes: Sequence[int | None], paths: Sequence[str], axis_size: int | None, f: Any
+    leaves: Sequence[Any], axes: Sequence[int | None], paths: Sequence[str], axis_size: Any, f: Any
 ) -> int:
+    if axis_size is not None and (not isinstance(axis_size, int) or axis_size < 0):
+        raise StructureError(
+            message(
+                f"vmap of {function_name(f)}: axis_size {axis_size!r} is no size",
+                expected="an integer ≥ 0, or None",
+                got=repr(axis_size),
+                fix="leave axis_size out when an argument is mapped",
+                where=str(caller_location()),
+            )
+        )
     sizes = {
         path: type_of(leaf).shape[axis]
         for leaf, axis, path in zip(leaves, axes, paths, strict=True)
@@ -111,18 +144,17 @@ def _mapped_size(
             message(
                 f"vmap of {function_name(f)} maps no argument",
                 expected="at least one argument with an axis in in_axes, or axis_size",
-                got=f"in_axes of {len(leaves)} leaves, all None",
+                got=f"{len(leaves)} argument leaves, none of them mapped",
                 fix="map an argument, or pass axis_size=",
                 where=str(caller_location()),
             )
         )
-    listed = ", ".join(
-        [
-            f"{path}: {type_of(leaf)} axis {axis} has {type_of(leaf).shape[axis]}"
-            for leaf, axis, path in zip(leaves, axes, paths, strict=True)
-            if axis is not None
-        ][:10]
-    )
+    each = [
+        f"{path}: {type_of(leaf)} axis {axis} has {type_of(leaf).shape[axis]}"
+        for leaf, axis, path in zip(leaves, axes, paths, strict=True)
+        if axis is not None
+    ]
+    listed = ", ".join(each[:_SHOWN]) + (f", and {len(each) - _SHOWN} more" if len(each) > _SHOWN else "")
     raise StructureError(
         message(
             f"vmap of {function_name(f)}: mapped sizes differ",
@@ -138,7 +170,7 @@ def _placed(out: OutTree, results: Sequence[Any], out_mapped: Sequence[bool], ou
     """Put the mapped axis where `out_axes` says; broadcast results that are not mapped."""
     tree = out.rebuild(results)
     leaves, treedef = pytree.flatten(tree)
-    axes = pytree.broadcast_prefix(out_axes, tree, "out_axes")
+    axes = _spread(out_axes, tree, "out_axes", "result", f)
     kept = {at for at, _ in out.kept}
     flags = iter(out_mapped)
     placed: list[Any] = []
@@ -164,12 +196,12 @@ def _placed(out: OutTree, results: Sequence[Any], out_mapped: Sequence[bool], ou
             shape = type_of(leaf).shape
             leaf = ops.broadcast(leaf, (size, *shape), tuple(range(1, len(shape) + 1)))
         rank = type_of(leaf).rank
-        if not -rank <= axis < rank:
+        if not isinstance(axis, int) or not -rank <= axis < rank:
             raise StructureError(
                 message(
-                    f"vmap of {function_name(f)}: out_axes {axis} is out of range for a result of {type_of(leaf)}",
+                    f"vmap of {function_name(f)}: out_axes {axis!r} is no axis of a result of {type_of(leaf)}",
                     expected=f"an axis in [{-rank}, {rank})",
-                    got=str(axis),
+                    got=repr(axis),
                     fix="change out_axes",
                     where=str(caller_location()),
                 )

@@ -26,7 +26,16 @@ from torchlean.ir.tracing import trace_flat
 from torchlean.ir.types import TensorType, show_types
 from torchlean.record import record
 from torchlean.transforms.batching import vmap
-from torchlean.transforms.trees import OutTree, function_name, is_number, is_tensor, normal_argnums, trace_tree
+from torchlean.transforms.trees import (
+    OutTree,
+    function_name,
+    is_number,
+    is_tensor,
+    normal_argnums,
+    shown_type,
+    shown_types,
+    trace_tree,
+)
 
 
 @record(eq=False)
@@ -99,15 +108,15 @@ def _checked(params: CustomCall, tree: Any, what: str) -> list[Any]:
     leaves = [leaf for at, leaf in enumerate(leaves) if at not in kept]
     if fault is None:
         for leaf, type in zip(leaves, params.body.output_types, strict=True):
-            if type_of(leaf) != type:
-                fault = f"expected {type}, got {type_of(leaf)}"
+            if shown_type(leaf) != str(type):
+                fault = f"{shown_type(leaf)} for {type}"
                 break
     if fault is not None:
         raise StructureError(
             message(
                 f"the rule of {params.label} returned a {what} unlike the function's output: {fault}",
-                expected="the tree, shapes and dtypes of the output",
-                got=fault,
+                expected=shown_types(expected),
+                got=shown_types(tree),
                 fix=f"correct the rule given to {params.label}",
                 where=str(caller_location()),
             )
@@ -138,7 +147,7 @@ def _call_jvp_rule(params: CustomCall, primals: Sequence[Any], tangents: Sequenc
             message(
                 f"the rule of {params.label} must return (output, tangent)",
                 expected="a pair",
-                got=type(made).__name__,
+                got=shown_types(made),
                 fix="return both from the function given to defjvp",
                 where=str(caller_location()),
             )
@@ -167,7 +176,7 @@ def _vjp(recurse: Any, op: Any, params: CustomCall, primals: Any, cotangents: An
 
     types = [type_of(primals[position]) for position in wrt]
     traced = trace_flat(tangent_map, types, name=f"{params.label}.tangent", check_leaks=False)
-    pulled = recurse(traced.graph, range(len(types)))
+    pulled = recurse(traced.graph, range(len(types)), with_effects=True)  # those of the rule
     zeros = [zeros_of(type) for type in types]
     made = answerer().evaluate(pulled, (*zeros, *traced.captured, *cotangents))
     found = dict(zip(wrt, made, strict=True))
@@ -184,48 +193,58 @@ def _pulled_by_rule(params: CustomCall, primals: Any, cotangents: Any) -> list[A
             message(
                 f"the forward rule of {params.label} must return (output, residuals)",
                 expected="a pair",
-                got=type(made).__name__,
+                got=shown_types(made),
                 fix="return both from the first function given to defvjp",
                 where=str(caller_location()),
             )
         )
     pulled = params.backward(made[1], params.out.rebuild(cotangents))
-    if not isinstance(pulled, tuple) or len(pulled) != len(arguments):
-        raise StructureError(
-            message(
-                f"the backward rule of {params.label} must return one cotangent tree per argument",
-                expected=f"a tuple of {len(arguments)}",
-                got=f"a tuple of {len(pulled)}" if isinstance(pulled, tuple) else type(pulled).__name__,
-                fix="return a tuple; None stands for zero",
-                where=str(caller_location()),
-            )
-        )
+    _require_one_tree_each(params.label, arguments, pulled)
     leaves: list[Any] = []
     for argument, cotangent in zip(arguments, pulled, strict=True):
         mine = pytree.leaves(argument)
         if cotangent is None:
             leaves += [None] * len(mine)
             continue
-        fault = pytree.differs(argument, cotangent, "cotangent")
-        theirs = [] if fault is not None else pytree.leaves(cotangent)
-        if fault is None:
-            for want, have in zip(mine, theirs, strict=True):
-                if is_tensor(want) and type_of(want).dtype.is_float and type_of(want) != type_of(have):
-                    fault = f"expected {type_of(want)}, got {type_of(have)}"
-        if fault is not None:
-            raise StructureError(
-                message(
-                    f"the backward rule of {params.label} returned a cotangent unlike its argument: {fault}",
-                    expected="the tree, shapes and dtypes of the argument",
-                    got=fault,
-                    fix="correct the second function given to defvjp",
-                    where=str(caller_location()),
-                )
-            )
+        theirs = pytree.leaves(cotangent)
+        for want, have in zip(mine, theirs, strict=True):
+            if is_tensor(want) and type_of(want).dtype.is_float and shown_type(want) != shown_type(have):
+                fault = f"{shown_type(have)} for {type_of(want)}"
+                raise _unlike_argument(params.label, fault, argument, cotangent)
         leaves += theirs
     made_cts: list[Any] = [leaves[position] for position in params.positions]
     made_cts += [None] * (len(primals) - len(made_cts))
     return [ct if type_of(primal).dtype.is_float else None for primal, ct in zip(primals, made_cts, strict=True)]
+
+
+def _require_one_tree_each(label: str, arguments: tuple[Any, ...], pulled: Any) -> None:
+    """Refuse what a backward rule returned unless it is a tuple with a tree like each argument's, or None."""
+    if not isinstance(pulled, tuple) or len(pulled) != len(arguments):
+        raise StructureError(
+            message(
+                f"the backward rule of {label} must return one cotangent tree per argument",
+                expected=f"a tuple of {len(arguments)}",
+                got=shown_types(pulled),
+                fix="return a tuple; None stands for zero",
+                where=str(caller_location()),
+            )
+        )
+    for argument, cotangent in zip(arguments, pulled, strict=True):
+        fault = None if cotangent is None else pytree.differs(argument, cotangent, "cotangent")
+        if fault is not None:
+            raise _unlike_argument(label, fault, argument, cotangent)
+
+
+def _unlike_argument(label: str, fault: str, argument: Any, cotangent: Any) -> StructureError:
+    return StructureError(
+        message(
+            f"the backward rule of {label} returned a cotangent unlike its argument: {fault}",
+            expected=shown_types(argument),
+            got=shown_types(cotangent),
+            fix="correct the second function given to defvjp",
+            where=str(caller_location()),
+        )
+    )
 
 
 def _batch(recurse: Any, params: CustomCall, size: int, operands: Any, mapped: Any) -> tuple[Any, ...]:
@@ -263,11 +282,13 @@ def _batch(recurse: Any, params: CustomCall, size: int, operands: Any, mapped: A
 
     def batched_backward(residuals: Any, cotangent: Any) -> Any:
         assert backward is not None
-        pulled = vmap(backward)(residuals, cotangent)
-        leaves = pytree.leaves(params.arguments(operands))
+        kept = pytree.map(lambda leaf: 0 if is_tensor(leaf) else None, residuals)
+        pulled = vmap(backward, in_axes=(kept, 0))(residuals, cotangent)
+        arguments = params.arguments(params.body.input_types)
+        _require_one_tree_each(params.label, arguments, pulled)
         trees: list[Any] = []
         start = 0
-        for tree, argument in zip(pulled, params.arguments(operands), strict=True):
+        for tree, argument in zip(pulled, arguments, strict=True):
             count = len(pytree.leaves(argument))
             here = flags[start : start + count]
             start += count
@@ -275,9 +296,10 @@ def _batch(recurse: Any, params: CustomCall, size: int, operands: Any, mapped: A
                 trees.append(None)
                 continue
             theirs, treedef = pytree.flatten(tree)
-            summed = [ct if flag else ops.sum(ct, 0) for ct, flag in zip(theirs, here, strict=True)]
+            summed = [
+                ct if flag or not is_tensor(ct) else ops.sum(ct, 0) for ct, flag in zip(theirs, here, strict=True)
+            ]
             trees.append(pytree.unflatten(treedef, summed))
-        assert start == len(leaves)
         return tuple(trees)
 
     batched = CustomCall(
@@ -348,7 +370,7 @@ class _Custom:
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         self._function = f
         self._static = tuple(nondiff_argnums)
-        update_wrapper(self, f, updated=())
+        update_wrapper(self, f, updated=())  # not its attributes, which may be named as ours are
 
     def _rules(self, static: tuple[int, ...], fixed: tuple[Any, ...]) -> dict[str, Any]:
         raise NotImplementedError
@@ -380,7 +402,7 @@ class _Custom:
     def __call__(self, *given: Any, **keywords: Any) -> Any:
         label = function_name(self._function)
         arguments = self._positional(given, keywords)
-        static = normal_argnums(self._static, len(arguments), f"{label}: nondiff_argnums")
+        static = normal_argnums(self._static, len(arguments), label, "nondiff_argnums")
         fixed = tuple([arguments[position] for position in static])
         _refuse_traced(label, static, fixed)
         rules = self._rules(static, fixed)

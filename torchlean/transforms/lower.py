@@ -20,7 +20,7 @@ from torchlean.backends.planner import plan
 from torchlean.backends.profile import Profile
 from torchlean.backends.profiles import checked_cpu
 from torchlean.errors import StructureError, TraceError, TypeRuleError, message
-from torchlean.ir.builder import Value, scalar_array, type_of
+from torchlean.ir.builder import CURRENT, Builder, Value, scalar_array, type_of
 from torchlean.ir.graph import Graph
 from torchlean.ir.location import caller_location
 from torchlean.ir.operators import Operators
@@ -88,7 +88,20 @@ class Lowered:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Run on trees of the lowered types; StructureError or TypeRuleError names an argument that differs."""
-        return self._entry(*arguments, **keywords)
+        try:
+            return self._entry(*arguments, **keywords)
+        except AttributeError:
+            if CURRENT.get().__class__ is not Builder:
+                raise
+        raise TraceError(
+            message(
+                f"{self._name} is lowered and was called inside a trace",
+                expected="a call outside any trace: its result is an array, not a node",
+                got=f"a call while {CURRENT.get().name} is traced",  # type: ignore[union-attr]
+                fix="call it before the trace, or use the original function",
+                where=str(caller_location()),
+            )
+        )
 
     def _host(self, leaf: Any, at: int, arguments: Any, keywords: Any) -> Any:
         """A leaf as a NumPy array of exactly the expected type."""
@@ -99,7 +112,7 @@ class Lowered:
             return leaf.buffer.array  # type: ignore[attr-defined]
         if isinstance(leaf, np.ndarray | np.generic):  # first: a numpy.float64 is a Python float too
             made = np.asarray(leaf)
-        elif isinstance(leaf, bool | int | float) and not type.shape:
+        elif isinstance(leaf, bool | int | float | complex) and not type.shape:
             made = scalar_array(leaf)
         else:
             raise self._other_type(leaf, at, arguments, keywords)
@@ -163,7 +176,7 @@ def lower(
     lowered function takes the others. Raises PlanRejected listing every reason when a node has no admissible capsule.
     """
     traced = trace_abstract(f, arguments, keywords, static_argnums)
-    static = _static(static_argnums, len(arguments))
+    static = _static(static_argnums, len(arguments), function_name(f))
     dynamic = tuple([argument for position, argument in enumerate(arguments) if position not in static])
     _, in_tree = pytree.flatten((dynamic, keywords))
     count = in_tree.num_leaves
@@ -183,9 +196,9 @@ def lower(
     return Lowered(function_name(f), graph, Executable(accepted), in_tree, graph.input_types, traced.outs[0])
 
 
-def _static(static_argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+def _static(static_argnums: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
     if isinstance(static_argnums, int) or len(static_argnums):
-        return normal_argnums(static_argnums, count, "static_argnums")
+        return normal_argnums(static_argnums, count, what, "static_argnums")
     return ()
 
 
@@ -197,20 +210,25 @@ class Jitted:
         self._profile = profile
         self._static = static_argnums
         self._lowered: dict[Any, Lowered] = {}
-        update_wrapper(self, f, updated=())
+        update_wrapper(self, f, updated=())  # not its attributes, which may be named as ours are
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        leaves, treedef = pytree.flatten((arguments, keywords))
-        if any([leaf.__class__ is Value for leaf in leaves]):
+        if CURRENT.get().__class__ is Builder:
             return self._function(*arguments, **keywords)  # inside a trace: one graph, planned as a whole
-        static = _static(self._static, len(arguments))
+        leaves, treedef = pytree.flatten((arguments, keywords))
+        static = _static(self._static, len(arguments), function_name(self._function))
         if static:
             fixed = tuple([arguments[position] for position in static])
             arguments_left = tuple([a for position, a in enumerate(arguments) if position not in static])
             leaves, treedef = pytree.flatten((arguments_left, keywords))
         else:
             fixed, arguments_left = (), arguments
-        key = (treedef, fixed, tuple([type_of(leaf) for leaf in leaves]))
+        try:
+            types = tuple([type_of(leaf) for leaf in leaves])
+        except TypeRuleError:
+            self.lower(*arguments, **keywords)  # says which argument
+            raise
+        key = (treedef, fixed, types)
         try:
             found = self._lowered.get(key)
         except TypeError:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchlean.ir.graph import Graph, Node
+from torchlean.ir.graph import Graph, Node, is_effect
 from torchlean.ir.types import TensorType
 
 
 def live_values(graph: Graph) -> bytearray:
-    """1 for each value some output depends on."""
+    """1 for each value some output or effect depends on, and for the results of effects."""
     live = bytearray(len(graph.types))
     for id in graph.outputs:
         live[id] = 1
+    if graph.has_effects:
+        for node in graph.nodes:
+            live[node[2][0]] |= is_effect(node)
     for node in reversed(graph.nodes):
         for id in node[2]:
             if live[id]:
@@ -46,7 +49,7 @@ def extract(graph: Graph, nodes: list[Node], inputs: tuple[int, ...], outputs: t
 
 
 def dead_code_eliminated(graph: Graph) -> Graph:
-    """The graph without nodes no output depends on; inputs all stay and ids keep their numbers."""
+    """The graph without nodes no output or effect depends on; inputs all stay and ids keep their numbers."""
     live = live_values(graph)
     nodes = [node for node in graph.nodes if live[node[2][0]] or any([live[id] for id in node[2]])]
     if len(nodes) == len(graph.nodes):
@@ -74,7 +77,7 @@ def split(graph: Graph, known: int, early_outputs: int) -> Split:
     for node in graph.nodes:
         if not any([live[id] for id in node[2]]):
             continue
-        if not node[1]:
+        if not node[1] and not is_effect(node):
             for id in node[2]:
                 free[id] = is_known[id] = 1
             early.append(node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set, ValuesView
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +79,9 @@ def trace_tree(
             out_leaves, out_treedef = pytree.flatten(tree)
             tensors = [leaf for leaf in out_leaves if is_tensor(leaf) or is_number(leaf)]
             kept = tuple([(at, leaf) for at, leaf in enumerate(out_leaves) if not (is_tensor(leaf) or is_number(leaf))])
+            for at, leaf in kept:
+                if isinstance(leaf, Iterator | Set | ValuesView):
+                    raise _no_container(leaf, pytree.paths(tree, "result")[at], name)
             found.append(OutTree(out_treedef, kept))
             sizes.append(len(tensors))
             results += tensors
@@ -88,27 +91,39 @@ def trace_tree(
     return TracedTree(traced.graph, (*operands, *traced.captured), tuple(found), tuple(sizes))
 
 
+def _no_container(leaf: Any, path: str, name: str) -> TypeRuleError:
+    """The refusal of a result that holds its values out of sight: a generator, a set, a view."""
+    return TypeRuleError(
+        message(
+            f"{name} returned a {type(leaf).__name__} at {path}",
+            expected="arrays and numbers in lists, tuples, dicts or registered nodes; other objects pass unchanged",
+            got=f"a {type(leaf).__name__}, whose entries a trace cannot see",
+            fix="return list(...) or tuple(...) of it",
+            where=str(caller_location()),
+        )
+    )
+
+
 def function_name(f: Any) -> str:
     """A function's name for graphs and messages."""
     return getattr(f, "__name__", None) or type(f).__name__
 
 
-def normal_argnums(argnums: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
-    """Non-negative argument positions; a position the call does not have is refused."""
-    given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+def normal_argnums(argnums: int | Sequence[int], count: int, what: str, name: str = "argnums") -> tuple[int, ...]:
+    """Non-negative argument positions; a position the call does not have is refused. `name`: the parameter's."""
+    given: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, list | tuple) else (argnums,)
     for position in given:
-        if not -count <= position < count:
-            needed = position + 1 if position >= 0 else -position
+        if not isinstance(position, int | np.integer) or not -count <= position < count:
             raise TypeRuleError(
                 message(
-                    f"{what} with respect to argnums={position} needs at least {needed} positional arguments",
-                    expected="positions of positional arguments",
-                    got=f"{count} positional arguments",
-                    fix="pass the argument by position, or change argnums",
+                    f"{what}: {name} {position!r} is no position of a positional argument",
+                    expected=f"an integer in [{-count}, {count})" if count else "a call with positional arguments",
+                    got=f"{position!r}, and {count} positional arguments",
+                    fix=f"pass the argument by position, or change {name}",
                     where=str(caller_location()),
                 )
             )
-    return tuple([position % count for position in given])
+    return tuple([int(position) % count for position in given])
 
 
 def leaf_paths(arguments: tuple[Any, ...]) -> list[str]:
@@ -117,17 +132,44 @@ def leaf_paths(arguments: tuple[Any, ...]) -> list[str]:
 
 
 def as_float_leaf(leaf: Any) -> Any:
-    """A Python float to differentiate at becomes a float32 scalar."""
-    return np.float32(leaf) if isinstance(leaf, float) and is_python_number(leaf) else leaf
+    """A Python float to differentiate at becomes a float32 scalar, a Python complex number a complex64 one."""
+    if isinstance(leaf, float | complex) and is_python_number(leaf):
+        return np.float32(leaf) if isinstance(leaf, float) else np.complex64(leaf)
+    return leaf
 
 
-def require_same_tree(expected: Any, got: Any, what: str) -> None:
-    """Refuse a tree whose structure differs, saying where."""
+def shown_type(leaf: Any) -> str:
+    """The type of a tensor or number (or a type itself), or the class of anything else: for messages."""
+    if isinstance(leaf, TensorType):
+        return str(leaf)
+    return str(type_of(leaf)) if is_tensor(leaf) or is_number(leaf) else type(leaf).__name__
+
+
+def shown_types(tree: Any) -> str:
+    """A tree with the types of its leaves, such as `{'w': f32[3]}`: for messages."""
+    leaves, treedef = pytree.flatten(tree)
+    return str(pytree.unflatten(treedef, [_Shown(shown_type(leaf)) for leaf in leaves]))
+
+
+class _Shown:
+    """A leaf that prints as its text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def require_same_tree(expected: Any, got: Any, what: str, by: str) -> None:
+    """Refuse a tree whose structure differs, saying where. `what` names the tree, `by` the transform."""
     fault = pytree.differs(expected, got, what)
     if fault is not None:
         raise StructureError(
             message(
-                f"{what} have another tree structure: {fault}",
+                f"{by}: the {what} have another tree structure, {fault}",
+                expected=shown_types(expected),
+                got=shown_types(got),
                 fix="build them with the same containers, keys and lengths",
                 where=str(caller_location()),
             )

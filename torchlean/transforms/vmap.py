@@ -9,7 +9,7 @@ from torchlean.errors import InternalError
 from torchlean.ir.builder import CURRENT, Builder, Value, bind1
 from torchlean.ir.graph import Graph
 from torchlean.ir.ops.spread import BROADCAST, Spread
-from torchlean.ir.rules import HigherOrderBatch, Pointwise, Rule
+from torchlean.ir.rules import HigherOrderBatch, Pointwise, Rule, StructuredBatch
 from torchlean.ir.types import TensorType
 
 
@@ -61,6 +61,7 @@ def _replay(graph: Graph, size: int, mapped: Sequence[bool]) -> tuple[list[Value
             else:
                 rule = op.batch
                 marks = [bool(flags[id]) for id in ins]
+                reached: Sequence[bool] = (True,) * len(outs)
                 if isinstance(rule, Pointwise):
                     full = [x if m else with_leading_axis(x, size) for x, m in zip(operands, marks, strict=True)]
                     made = builder.bind(op, params, tuple(full))
@@ -68,10 +69,12 @@ def _replay(graph: Graph, size: int, mapped: Sequence[bool]) -> tuple[list[Value
                     made = rule.batch(params, size, operands, marks)
                 elif rule.__class__ is HigherOrderBatch:
                     made = rule.batch(vmap_graph, params, size, operands, marks)
+                elif isinstance(rule, StructuredBatch):
+                    made, reached = rule.batch(vmap_graph_partial, params, size, operands, marks)
                 else:
                     raise InternalError(f"unknown batching rule {rule!r} of {op.name}")
-                for id in outs:
-                    flags[id] = 1
+                for id, flag in zip(outs, reached, strict=True):
+                    flags[id] = flag
             for id, value in zip(outs, made, strict=True):
                 values[id] = value
     finally:

@@ -14,23 +14,29 @@ from torchlean.backends.capsule import (
     Refuses,
     Relative,
     Ulp,
+    Unstated,
     ValueBound,
     guarded,
     refuses_nothing,
     tested,
 )
 from torchlean.backends.handler import FRESH, SPREADING, UFUNC, Implementation, Traits
-from torchlean.backends.numpy import classify, fused, products, reductions, window
+from torchlean.backends.numpy import classify, factorisations, fused, products, reductions, window
 from torchlean.backends.profile import CapsuleModule
 from torchlean.backends.target import always_available
 from torchlean.backends.vocabulary import Accumulator, Claim, Contraction, Device, Reduction, Subnormals, VjpMode
 from torchlean.errors import InternalError
 from torchlean.ir.op import Op
-from torchlean.ir.ops import activation, gather, loss, reduce, spread
+from torchlean.ir.ops import activation, fft, gather, loss, reduce, spread
 from torchlean.ir.ops import elementwise as ew
 from torchlean.ir.ops import window as conv
 from torchlean.ir.ops.composite import Composite
+from torchlean.ir.ops.determinant import DET
 from torchlean.ir.ops.dot import DOT_GENERAL
+from torchlean.ir.ops.factor import QR
+from torchlean.ir.ops.spectral import EIGH, SVD
+from torchlean.ir.ops.triangular import CHOLESKY
+from torchlean.ir.types import TensorType
 
 PROVIDER = "numpy"
 _TESTS = "tests/backends/test_numpy_bounds.py"
@@ -70,6 +76,7 @@ def _capsule(
     mode: VjpMode = VjpMode.TAPE,
     refuses: Refuses = refuses_nothing,
     summary: str = "",
+    complex: bool = False,
 ) -> Capsule:
     return Capsule(
         op=op,
@@ -83,7 +90,34 @@ def _capsule(
         bound=bound,
         numerics=_SUMS if op.reduces else _POINTWISE,
         handler=Implementation(op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make),
-        refuses=refuses,
+        refuses=refuses if complex else _of_plain_numbers(refuses),
+    )
+
+
+def _of_plain_numbers(refuses: Refuses) -> Refuses:
+    """`refuses`, and no complex numbers, nor formats NumPy itself does not know."""
+
+    def refused(params: Any, types: tuple[TensorType, ...]) -> str | None:
+        for type in types:
+            if type.dtype.is_complex or type.dtype.is_extended:
+                return f"serves no {type.dtype.short}"
+        return refuses(params, types)
+
+    return refused
+
+
+def _factorisations() -> tuple[Capsule, ...]:
+    """How far factors lie apart depends on the matrix's condition: no distance is claimed, residuals are tested."""
+    stable = "backward stable: residuals, orthogonality, eigenvalues and singular values are tested"
+    return (
+        _capsule(CHOLESKY, factorisations.cholesky, Unstated(), summary=stable, complex=True),
+        _capsule(QR, factorisations.qr, Unstated(), summary=stable, complex=True),
+        _capsule(EIGH, factorisations.eigh, Unstated(), summary=stable, complex=True),
+        _capsule(SVD, factorisations.svd, Unstated(), summary=stable, complex=True),
+        _capsule(DET, factorisations.det, Unstated(), summary=stable, complex=True),
+        _capsule(fft.FFT, factorisations.complex_transform, Normwise(2.0), complex=True),
+        _capsule(fft.RFFT, factorisations.real_transform, Normwise(2.0), complex=True),
+        _capsule(fft.IRFFT, factorisations.real_inverse, Normwise(2.0), complex=True),
     )
 
 
@@ -111,6 +145,7 @@ def _capsules() -> tuple[Capsule, ...]:
             Normwise(2.0),
             refuses=classify.refuses,
         ),
+        *_factorisations(),
         _capsule(loss.MSE_LOSS, fused.mse_loss, Relative(1.0), mode=native),
         _capsule(_gradient(loss.MSE_LOSS), fused.mse_loss_vjp, Ulp(4), summary="where nothing overflows or underflows"),
     )

@@ -16,18 +16,20 @@ from torchlean.backends.capsule import (
     tested,
     vjp_unavailable,
 )
-from torchlean.backends.handler import CAUTIOUS, Implementation, Traits
+from torchlean.backends.handler import CAUTIOUS, FRESH, Implementation, Traits
 from torchlean.backends.profile import CapsuleModule
-from torchlean.backends.reference import elementwise, fused, layout, reduce, window
+from torchlean.backends.reference import control, elementwise, fused, layout, reduce, running, window
 from torchlean.backends.target import always_available
 from torchlean.backends.vocabulary import Accumulator, Claim, Contraction, Device, Reduction, Subnormals, VjpMode
-from torchlean.ir.op import Op
-from torchlean.ir.ops import PRIMITIVES
+from torchlean.ir.op import EffectOp, Op
+from torchlean.ir.ops import CONTROL, EFFECTS, PRIMITIVES
 from torchlean.ir.rules import NoTangent
 
 PROVIDER = "reference"
 _TESTS = "tests/backends/test_reference_bitwise.py"
 VALUE_TEST = f"{_TESTS}::test_the_kernel_has_the_bits_of_the_definition"
+EFFECT_TEST = "tests/debug/test_effects.py::test_effects_act_once_and_in_order_on_every_way_to_run"
+PLAN_TEST = f"{_TESTS}::test_a_plan_has_the_bits_of_the_definition"  # what runs sub-graphs is tested as part of a plan
 VJP_TEST = f"{_TESTS}::test_the_gradient_has_the_bits_of_its_definition"
 
 _FOLDS = NumericalPolicy(
@@ -52,7 +54,7 @@ def _capsule(op: Op, traits: Traits, make: Any) -> Capsule:
         device=Device.CPU,
         shape=guarded(Claim.SHAPE, "portable runtime shape checks"),
         layout=guarded(Claim.LAYOUT, "typed tensor layout"),
-        value=tested(Claim.VALUE, VALUE_TEST),
+        value=tested(Claim.VALUE, _value_test(op)),
         vjp=vjp_unavailable(op.diff.reason) if isinstance(op.diff, NoTangent) else tested(Claim.VJP, VJP_TEST),
         vjp_mode=VjpMode.NONE if cut else VjpMode.TAPE,
         bound=Bitwise(),
@@ -62,10 +64,18 @@ def _capsule(op: Op, traits: Traits, make: Any) -> Capsule:
     )
 
 
+def _value_test(op: Op) -> str:
+    if isinstance(op, EffectOp):
+        return EFFECT_TEST
+    return PLAN_TEST if op in CONTROL else VALUE_TEST
+
+
 def _capsules() -> tuple[Capsule, ...]:
-    known = fused.table() | reduce.table() | window.table() | elementwise.table() | layout.table()
+    known = fused.table() | reduce.table() | running.table() | window.table() | elementwise.table() | layout.table()
+    known |= control.table()
     plain = {op: (CAUTIOUS, layout.by_definition(op)) for op in PRIMITIVES if op not in known}
-    return tuple([_capsule(op, traits, make) for op, (traits, make) in (known | plain).items()])
+    effects = {op: (FRESH, layout.by_definition(op)) for op in EFFECTS}
+    return tuple([_capsule(op, traits, make) for op, (traits, make) in (known | plain | effects).items()])
 
 
 MODULE = CapsuleModule(name=PROVIDER, capsules=_capsules(), probe=always_available)

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from torchlean.backends.handler import FRESH, SPREADING, UFUNC, VIEW, Expression, Kernel, Traits
-from torchlean.ir.algebra import NumpyAlgebra, convert, row_major
+from torchlean.ir.algebra import NumpyAlgebra, row_major
+from torchlean.ir.carriers import complex_product, complex_quotient, convert
 from torchlean.ir.op import Op
 from torchlean.ir.ops import elementwise as ew
+from torchlean.ir.ops.chain import CHAIN_MUL
 from torchlean.ir.types import TensorType
 
 _ALGEBRA = NumpyAlgebra()
@@ -65,6 +67,8 @@ def scalar(value: Any, carrier: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def rsqrt(params: Any, types: tuple[TensorType, ...]) -> Kernel:
     """1 / sqrt(x), two roundings."""
     one = scalar(1, types[0].dtype.carrier)
+    if types[0].dtype.is_complex:
+        return lambda x: complex_quotient(one, np.sqrt(x))
     return Expression("divide(one, sqrt({0}))", {"divide": np.divide, "one": one, "sqrt": np.sqrt})
 
 
@@ -72,6 +76,8 @@ def integer_pow(params: ew.Exponent, types: tuple[TensorType, ...]) -> Kernel:
     """Repeated squaring, in the order of the definition."""
     exponent = params.exponent
     one = scalar(1, types[0].dtype.carrier)
+    if types[0].dtype.is_complex:
+        return lambda x: ew.INTEGER_POW.denote(_ALGEBRA, params, x)[0]
     if exponent == 0:
         return Expression("ones_like({0})", {"ones_like": np.ones_like})
     if exponent == 1:
@@ -100,16 +106,58 @@ def clamp(low: Any, x: Any, high: Any) -> Any:
     return _ALGEBRA.min(_ALGEBRA.max(x, low), high)
 
 
+def _settled(t: Any, slope: Any, product: Any) -> Any:
+    """A product that holds NaN, with 0 where the rule of zeros says so."""
+    nothing = (t == 0) | ((slope == 0) & (t == t))
+    return np.where((product != product) & nothing, product.dtype.type(0), product)
+
+
+def chain_mul(params: Any, types: tuple[TensorType, ...]) -> Kernel:
+    """The product, looked at for NaN by one dot with itself: a sum of squares is NaN only if an entry is."""
+    multiply, dot = np.multiply, np.vdot
+    if types[0].dtype.is_complex or types[0].dtype.width < 32:
+        product_of = complex_product if types[0].dtype.is_complex else multiply
+        return lambda t, slope: _settled(t, slope, product_of(t, slope))
+    if not types[0].shape:
+
+        def single(t: Any, slope: Any) -> Any:
+            product = multiply(t, slope)
+            return product if product == product else _settled(t, slope, product)
+
+        return single
+
+    def kernel(t: Any, slope: Any) -> Any:
+        product = multiply(t, slope)
+        squares = dot(product, product)
+        return product if squares == squares else _settled(t, slope, product)
+
+    return kernel
+
+
 def to_dtype(params: ew.Target, types: tuple[TensorType, ...]) -> Kernel:
     """Truncating and saturating from float to integer, NumPy's conversion elsewhere; always a new array."""
     carrier = params.dtype.carrier
-    if types[0].dtype.is_float and params.dtype.is_integer:
+    extended = types[0].dtype.is_extended or params.dtype.is_extended
+    if extended or (types[0].dtype.is_float and params.dtype.is_integer):
         return lambda x: convert(np.asarray(x), carrier)
     return Expression("{0}.astype(carrier)", {"carrier": carrier})
 
 
 def _always(kernel: Kernel) -> Any:
     return lambda params, types: kernel
+
+
+def _real_or_complex(ufunc: Any, function: Any) -> Any:
+    """A ufunc for real types; for complex ones the definition, which may be told where to write as a ufunc is."""
+
+    def into(x: Any, y: Any, out: Any = None) -> Any:
+        made = function(x, y)
+        if out is None:
+            return made
+        out[...] = made
+        return out
+
+    return lambda params, types: into if types[0].dtype.is_complex else ufunc
 
 
 def _laid_out(ufunc: np.ufunc) -> Kernel:
@@ -122,12 +170,15 @@ def table() -> dict[Op, tuple[Traits, Any]]:
     made: dict[Op, tuple[Traits, Any]] = {}
     for op, kernel in EXACT.items():
         made[op] = (UFUNC, _always(kernel))
+    made[ew.MUL] = (UFUNC, _real_or_complex(np.multiply, complex_product))
+    made[ew.DIV] = (UFUNC, _real_or_complex(np.divide, complex_quotient))
     for op, kernel in ROUNDED.items():
         made[op] = (FRESH, _always(_laid_out(kernel)))
     made[ew.LOGISTIC] = (FRESH, _always(_ALGEBRA.logistic))
     made[ew.ERF] = (FRESH, _always(_ALGEBRA.erf))
     power = Expression("power(row_major({0}), row_major({1}))", {"power": np.power, "row_major": row_major})
     made[ew.POW] = (FRESH, _always(power))
+    made[CHAIN_MUL] = (SPREADING, chain_mul)
     made[ew.RSQRT] = (SPREADING, rsqrt)
     made[ew.INTEGER_POW] = (SPREADING, integer_pow)
     made[ew.MAX] = (SPREADING, _always(_ALGEBRA.max))

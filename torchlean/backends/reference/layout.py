@@ -96,7 +96,11 @@ def by_definition(op: Op) -> Any:
     """The op's own definition over NumPy, for ops whose definition is vectorised already."""
 
     def make(params: Any, types: tuple[TensorType, ...]) -> Kernel:
-        return lambda *arrays: np.asarray(op.denote(_ALGEBRA, params, *[np.asarray(array) for array in arrays])[0])
+        def kernel(*arrays: Any) -> Any:
+            made = [np.asarray(x) for x in op.denote(_ALGEBRA, params, *[np.asarray(array) for array in arrays])]
+            return made[0] if len(made) == 1 else tuple(made)
+
+        return kernel
 
     return make
 

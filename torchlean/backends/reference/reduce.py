@@ -10,6 +10,7 @@ import numpy as np
 from torchlean.backends.handler import FRESH, Expression, Kernel, Traits
 from torchlean.backends.reference.elementwise import scalar
 from torchlean.backends.reference.fold import fold_products, reduced_rows
+from torchlean.backends.reference.layout import by_definition
 from torchlean.ir.op import Op
 from torchlean.ir.ops import gather, reduce, spread
 from torchlean.ir.ops.dot import DOT_GENERAL, DotDims
@@ -77,8 +78,10 @@ def position(largest: bool) -> Any:
 
 
 def dot_general(params: DotDims, types: tuple[TensorType, ...]) -> Kernel:
-    """A left fold over the contracted axes in row-major order of the pairs."""
+    """A left fold over the contracted axes in row-major order of the pairs; complex products by the definition."""
     lhs, rhs = types
+    if lhs.dtype.is_complex:
+        return by_definition(DOT_GENERAL)(params, types)
     left_free, right_free = params.lhs_free(lhs.rank), params.rhs_free(rhs.rank)
     folded = prod([lhs.shape[axis] for axis in params.lhs_contract])
     batch = tuple([lhs.shape[axis] for axis in params.lhs_batch])

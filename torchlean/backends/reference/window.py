@@ -13,6 +13,7 @@ import numpy as np
 
 from torchlean.backends.handler import FRESH, Kernel, Traits
 from torchlean.backends.reference.fold import Array, fold_products
+from torchlean.backends.reference.layout import by_definition
 from torchlean.ir.op import Op
 from torchlean.ir.ops import window
 from torchlean.ir.ops.window_types import AdjointWindow, Params, Window, convolved_shape, offset_regions
@@ -107,10 +108,16 @@ def conv_kernel_adjoint(params: AdjointWindow, types: tuple[TensorType, ...]) ->
     return run
 
 
+def _real(make: Any, op: Op) -> Any:
+    """The kernel for real types, the definition for complex ones."""
+    slow = by_definition(op)
+    return lambda params, types: slow(params, types) if types[0].dtype.is_complex else make(params, types)
+
+
 def table() -> dict[Op, tuple[Traits, Any]]:
     """Traits and maker of the three convolution ops."""
     return {
-        window.CONV: (FRESH, conv),
-        window.CONV_INPUT_ADJOINT: (FRESH, conv_input_adjoint),
-        window.CONV_KERNEL_ADJOINT: (FRESH, conv_kernel_adjoint),
+        window.CONV: (FRESH, _real(conv, window.CONV)),
+        window.CONV_INPUT_ADJOINT: (FRESH, _real(conv_input_adjoint, window.CONV_INPUT_ADJOINT)),
+        window.CONV_KERNEL_ADJOINT: (FRESH, _real(conv_kernel_adjoint, window.CONV_KERNEL_ADJOINT)),
     }

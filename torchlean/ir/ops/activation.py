@@ -33,7 +33,9 @@ def relu(x: Any) -> Any:
 
 def _gelu(x: Any, *, approximate: bool) -> Any:
     if approximate:
-        inner = (x + 0.044715 * (x * x * x)) * math.sqrt(2 / math.pi)
+        # tanh is ±1 beyond the bounds in every precision; x³ would overflow there, and its slope with it
+        t = f.clamp(x, -10.0, 10.0)
+        inner = (t + 0.044715 * (t * t * t)) * math.sqrt(2 / math.pi)
         return 0.5 * x * (1.0 + f.tanh(inner))
     return 0.5 * x * (1.0 + f.erf(x * math.sqrt(0.5)))
 
@@ -86,10 +88,47 @@ def softplus(x: Any) -> Any:
     return call(SOFTPLUS, tensor(x))
 
 
+def _log_sigmoid(x: Any) -> Any:
+    return f.neg(_softplus(f.neg(x)))
+
+
+LOG_SIGMOID = composite(
+    "log_sigmoid",
+    _log_sigmoid,
+    reduces=False,
+    reduces_in_gradient=False,
+    doc="log(1 / (1 + exp(-x))) without overflow; its derivative is exp(x) at +∞ negated, 1 at -∞.",
+)
+
+
+def log_sigmoid(x: Any) -> Any:
+    """log(logistic(x)) elementwise, without taking the logarithm of a rounded quotient; the slope at 0 is ½."""
+    return call(LOG_SIGMOID, tensor(x))
+
+
 # -- softmax and relatives ---------------------------------------------------------------------------------------------
+def peak(x: Any, axis: int, *, keepdims: bool = False) -> Any:
+    """The maximum along `axis`, ties sharing its derivative; -∞ of no entries."""
+    if x.type.shape[axis]:
+        return shaping.amax(x, axis, keepdims=keepdims)
+    return shaping.sum(x, axis, keepdims=keepdims) - math.inf
+
+
+def _shift(x: Any, axis: int) -> Any:
+    """The maximum along `axis`, kept as an axis of size 1; 0 where every entry is -∞, so that -∞ - -∞ is not met."""
+    top = stop_gradient(peak(x, axis, keepdims=True))
+    return f.select(f.eq(top, -math.inf), 0, top)
+
+
+def _total(raised: Any, axis: int) -> Any:
+    """Σ along `axis`, and 1 where it is 0: a row of nothing is left as it is."""
+    total = shaping.sum(raised, axis, keepdims=True)
+    return f.select(f.eq(total, 0), 1, total)
+
+
 def _softmax(x: Any, *, axis: int) -> Any:
-    raised = f.exp(x - stop_gradient(shaping.amax(x, axis, keepdims=True)))
-    return raised / shaping.sum(raised, axis, keepdims=True)
+    raised = f.exp(x - _shift(x, axis))
+    return raised / _total(raised, axis)
 
 
 SOFTMAX = composite(
@@ -97,18 +136,18 @@ SOFTMAX = composite(
     _softmax,
     reduces=True,
     reduces_in_gradient=True,
-    doc="exp(x - max x) / Σ exp(x - max x) along `axis`. NaN where the maximum is infinite, as IEEE arithmetic has it.",
+    doc="exp(x - max x) / Σ exp(x - max x) along `axis`: zeros where every entry is -∞, NaN where one is +∞.",
 )
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
-    """exp(x) / Σ exp(x) along `axis`, shifted by the maximum."""
+    """exp(x) / Σ exp(x) along `axis`, shifted by the maximum; zeros (and zero slopes) where every entry is −∞."""
     return _along(SOFTMAX, x, axis)
 
 
 def _log_softmax(x: Any, *, axis: int) -> Any:
-    shifted = x - stop_gradient(shaping.amax(x, axis, keepdims=True))
-    return shifted - f.log(shaping.sum(f.exp(shifted), axis, keepdims=True))
+    shifted = x - _shift(x, axis)
+    return shifted - f.log(_total(f.exp(shifted), axis))
 
 
 LOG_SOFTMAX = composite(
@@ -116,7 +155,7 @@ LOG_SOFTMAX = composite(
     _log_softmax,
     reduces=True,
     reduces_in_gradient=True,
-    doc="(x - max x) - log Σ exp(x - max x) along `axis`.",
+    doc="(x - max x) - log Σ exp(x - max x) along `axis`; -∞ where every entry is.",
 )
 
 
@@ -126,9 +165,12 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
 
 def _logsumexp(x: Any, *, axis: int) -> Any:
-    top = stop_gradient(shaping.amax(x, axis, keepdims=True))
-    shift = f.select(f.lt(f.abs(top), math.inf), top, 0)  # an infinite maximum must not make ∞ - ∞
-    return f.log(shaping.sum(f.exp(x - shift), axis)) + shaping.squeeze(shift, axis)
+    top = peak(x, axis)
+    held = stop_gradient(top)
+    shift = f.select(f.lt(f.abs(held), math.inf), held, 0)  # an infinite maximum must not make ∞ - ∞
+    spread = shaping.broadcast(shift, x.type.shape, tuple([a for a in range(x.type.rank) if a != axis]))
+    total = f.log(shaping.sum(f.exp(x - spread), axis)) + shift
+    return f.select(f.eq(held, math.inf), top, total)  # then the result is the maximum, and so is its slope
 
 
 LOGSUMEXP = composite(
@@ -141,7 +183,7 @@ LOGSUMEXP = composite(
 
 
 def logsumexp(x: Any, axis: int = -1) -> Any:
-    """log Σ exp(x) along `axis`; -∞ when every entry is, ∞ when one is."""
+    """log Σ exp(x) along `axis`; −∞ (with zero slopes) when every entry is, ∞ when one is."""
     return _along(LOGSUMEXP, x, axis)
 
 
@@ -150,4 +192,4 @@ def _along(op: Any, x: Any, axis: int) -> Any:
     return call(op, x, axis=shaping.normal_axis(op.name, axis, x.type))
 
 
-COMPOSITES = (RELU, GELU, SILU, SOFTPLUS, SOFTMAX, LOG_SOFTMAX, LOGSUMEXP)
+COMPOSITES = (RELU, GELU, SILU, SOFTPLUS, LOG_SIGMOID, SOFTMAX, LOG_SOFTMAX, LOGSUMEXP)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torchlean.errors import InternalError
+from torchlean.errors import InternalError, TypeRuleError
 from torchlean.ir.builder import Value, answerer, type_of
 from torchlean.ir.evaluate import denote
 from torchlean.ir.graph import Graph
@@ -81,10 +81,11 @@ def _vjp_as_node(
     assert op.gradient is not None
     current = answerer()
     bodies = current.bodies
-    key = (op.gradient, params.attributes, wrt, params.body.input_types)
+    attributes = (("wrt", wrt), *recurse.variant, *params.attributes)  # a body derived otherwise is another node
+    key = (op.gradient, attributes, params.body.input_types)
     derived = bodies.get(key)
     if derived is None:
-        derived = Composed((("wrt", wrt), *params.attributes), recurse(params.body, wrt))
+        derived = Composed(attributes, recurse(params.body, wrt))
         bodies[key] = derived
     results = current.bind(op.gradient, derived, (*primals, *cotangents))
     made = dict(zip(wrt, results, strict=True))
@@ -154,7 +155,12 @@ def _trace_body(op: Composite, types: tuple[TensorType, ...], attributes: dict[s
         made = op.function(*values, **attributes)
         return tuple(made) if isinstance(made, tuple | list) else (made,)
 
-    traced = trace_flat(flat, types, name=op.name)
+    try:
+        traced = trace_flat(flat, types, name=op.name)
+    except TypeRuleError as error:  # of an op the user has not called
+        if str(error).startswith(op.name):
+            raise
+        raise TypeRuleError(f"{op.name} of {show_types(types)}: {error}") from None
     if traced.captured:
         raise InternalError(f"composite {op.name} uses a value that is not an operand: {traced.captured[0]!r}")
     if not op.reduces and any(node.op.reduces for node in traced.graph.nodes):

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from torchlean.ir.builder import bind1, type_of
+from torchlean.ir.dtypes import as_dtype
 from torchlean.ir.op import Op, TypeFault
-from torchlean.ir.ops.families import NUMBERS, kind_fault
+from torchlean.ir.ops.elementwise import CONVERT, Target
+from torchlean.ir.ops.families import FIELDS, kind_fault
 from torchlean.ir.ops.layout import TRANSPOSE, Permutation, inverse_permutation
 from torchlean.ir.rules import Bilinear, Rule
 from torchlean.ir.types import TensorType
@@ -41,8 +43,8 @@ _RIGHT_OF_MATRICES = DotDims((0,), (0,), (), ())
 
 
 def _dot_type(params: DotDims, lhs: TensorType, rhs: TensorType) -> tuple[TensorType, ...]:
-    if lhs.dtype.kind not in NUMBERS:
-        raise kind_fault(lhs.dtype, NUMBERS)
+    if lhs.dtype.kind not in FIELDS:
+        raise kind_fault(lhs.dtype, FIELDS)
     if lhs.dtype is not rhs.dtype:
         raise TypeFault(
             "operand dtypes differ",
@@ -208,13 +210,20 @@ def dot_general(
     *,
     contract: tuple[tuple[int, ...], tuple[int, ...]],
     batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+    accumulator: Any = None,
 ) -> Any:
     """Contract `lhs` with `rhs`: f[B…, M…, K…] × f[B…, N…, K…] → f[B…, M…, N…], axes as named.
 
-    `contract` and `batch` are pairs of axis tuples (left, right). Raises TypeRuleError if sizes or dtypes differ.
+    `contract` and `batch` are pairs of axis tuples (left, right). `accumulator`: the dtype multiplied and added in; the
+    operands are converted to it, exactly if it is wider, and the result is rounded back once.
+    Raises TypeRuleError if sizes or dtypes differ.
     """
     dims = DotDims(tuple(contract[0]), tuple(contract[1]), tuple(batch[0]), tuple(batch[1]))
-    return bind1(DOT_GENERAL, dims, lhs, rhs)
+    own = type_of(lhs).dtype
+    if accumulator is None or as_dtype(accumulator) is own:
+        return bind1(DOT_GENERAL, dims, lhs, rhs)
+    wide = Target(as_dtype(accumulator))
+    return bind1(CONVERT, Target(own), bind1(DOT_GENERAL, dims, bind1(CONVERT, wide, lhs), bind1(CONVERT, wide, rhs)))
 
 
 OPS = (DOT_GENERAL,)

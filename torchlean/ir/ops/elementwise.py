@@ -1,11 +1,12 @@
 """Elementwise ops: arithmetic, transcendental functions, comparisons, logic, selection, conversion.
 
-Derivatives at kinks: abs'(0) = 0, max and min split ties ½–½, clamp' = 0 at and beyond its bounds.
+Derivatives at kinks: abs'(0) = 0, max and min split ties ½–½, and so does clamp, which is made of them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ from torchlean.ir.op import NO_PARAMS, NoParams, Op, TypeFault
 from torchlean.ir.ops.create import full_like, zeros_of
 from torchlean.ir.ops.families import (
     BOOLEANS,
+    FIELDS,
     FLOATS,
+    INEXACT,
     NUMBERS,
+    ORDERED,
     SIGNED,
+    SIGNED_FIELDS,
     apply1,
     binary,
     comparison,
@@ -26,7 +31,8 @@ from torchlean.ir.ops.families import (
     kind_fault,
     unary,
 )
-from torchlean.ir.rules import Custom, Elementwise, Linear, NoTangent, Pointwise, Unit
+from torchlean.ir.ops.parts import REAL
+from torchlean.ir.rules import Custom, Elementwise, Linear, NoTangent, Pointwise, Slope, Unit
 from torchlean.ir.types import TensorType
 from torchlean.record import record
 
@@ -35,21 +41,21 @@ ADD = binary(
     "add",
     denote=lambda a, x, y: a.add(x, y),
     partials=(Unit.PLUS, Unit.PLUS),
-    kinds=NUMBERS,
+    kinds=FIELDS,
     doc="x + y, rounded once.",
 )
 SUB = binary(
     "sub",
     denote=lambda a, x, y: a.sub(x, y),
     partials=(Unit.PLUS, Unit.MINUS),
-    kinds=NUMBERS,
+    kinds=FIELDS,
     doc="x - y, rounded once.",
 )
 MUL = binary(
     "mul",
     denote=lambda a, x, y: a.mul(x, y),
     partials=(lambda p, z, x, y: y, lambda p, z, x, y: x),
-    kinds=NUMBERS,
+    kinds=FIELDS,
     doc="x · y, rounded once.",
 )
 DIV = binary(
@@ -59,10 +65,11 @@ DIV = binary(
         lambda p, z, x, y: apply1(DIV, full_like(y, 1), y),
         lambda p, z, x, y: apply1(NEG, apply1(DIV, z, y)),
     ),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="x / y, rounded once; IEEE at zero.",
+    slope=Slope.POLE,
 )
-NEG = unary("neg", denote=lambda a, x: a.neg(x), partial=Unit.MINUS, kinds=SIGNED, doc="-x.")
+NEG = unary("neg", denote=lambda a, x: a.neg(x), partial=Unit.MINUS, kinds=SIGNED_FIELDS, doc="-x.")
 ABS = unary(
     "abs", denote=lambda a, x: a.abs(x), partial=lambda p, y, x: apply1(SIGN, x), kinds=SIGNED, doc="|x|; abs'(0) = 0."
 )
@@ -77,55 +84,67 @@ SQRT = unary(
     "sqrt",
     denote=lambda a, x: a.sqrt(x),
     partial=lambda p, y, x: apply1(DIV, full_like(y, 0.5), y),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="Square root, correctly rounded.",
+    slope=Slope.POLE,
 )
 RSQRT = unary(
     "rsqrt",
     denote=lambda a, x: a.div(a.constant(np.ones(np.shape(x), dtype=x.dtype)), a.sqrt(x)),
     partial=lambda p, y, x: apply1(DIV, apply1(MUL, full_like(y, -0.5), y), x),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="1 / sqrt(x), two roundings.",
+    slope=Slope.POLE,
 )
 
 # -- transcendental ----------------------------------------------------------------------------------------------------
-EXP = unary("exp", denote=lambda a, x: a.exp(x), partial=lambda p, y, x: y, kinds=FLOATS, doc="e to the power x.")
+EXP = unary(
+    "exp",
+    denote=lambda a, x: a.exp(x),
+    partial=lambda p, y, x: y,
+    kinds=INEXACT,
+    doc="e to the power x.",
+    slope=Slope.OVERFLOWS,
+)
 EXPM1 = unary(
     "expm1",
     denote=lambda a, x: a.expm1(x),
     partial=lambda p, y, x: apply1(ADD, y, full_like(y, 1)),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="e to the power x, minus 1, accurate near 0.",
+    slope=Slope.OVERFLOWS,
 )
 LOG = unary(
     "log",
     denote=lambda a, x: a.log(x),
     partial=lambda p, y, x: apply1(DIV, full_like(x, 1), x),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="Natural logarithm.",
+    slope=Slope.POLE,
 )
 LOG1P = unary(
     "log1p",
     denote=lambda a, x: a.log1p(x),
     partial=lambda p, y, x: apply1(DIV, full_like(x, 1), apply1(ADD, x, full_like(x, 1))),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="log(1 + x), accurate near 0.",
+    slope=Slope.POLE,
 )
 SIN = unary(
-    "sin", denote=lambda a, x: a.sin(x), partial=lambda p, y, x: apply1(COS, x), kinds=FLOATS, doc="Sine, radians."
+    "sin", denote=lambda a, x: a.sin(x), partial=lambda p, y, x: apply1(COS, x), kinds=INEXACT, doc="Sine, radians."
 )
 COS = unary(
     "cos",
     denote=lambda a, x: a.cos(x),
     partial=lambda p, y, x: apply1(NEG, apply1(SIN, x)),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="Cosine, radians.",
 )
 TANH = unary(
     "tanh",
     denote=lambda a, x: a.tanh(x),
     partial=lambda p, y, x: apply1(SUB, full_like(y, 1), apply1(MUL, y, y)),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="Hyperbolic tangent.",
 )
 LOGISTIC = unary(
@@ -155,9 +174,11 @@ def _pow_dx(params: Any, z: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_dy(params: Any, z: Any, x: Any, y: Any) -> Any:
-    """z · log x, and 0 where x = 0 and y ≥ 0 (the limit)."""
+    """z · log x, and 0 where x = 0 and y ≥ 0 (the limit); for complex numbers where x = 0."""
     zero = full_like(x, 0)
-    at_zero = apply1(LOGICAL_AND, apply1(EQ, x, zero), apply1(GE, y, zero))
+    at_zero = apply1(EQ, x, zero)
+    if not type_of(x).dtype.is_complex:
+        at_zero = apply1(LOGICAL_AND, at_zero, apply1(GE, y, zero))
     slope = apply1(MUL, z, apply1(LOG, x))
     return bind1(SELECT, NO_PARAMS, at_zero, zero, slope)
 
@@ -166,8 +187,9 @@ POW = binary(
     "pow",
     denote=lambda a, x, y: a.pow(x, y),
     partials=(_pow_dx, _pow_dy),
-    kinds=FLOATS,
+    kinds=INEXACT,
     doc="x to the power y; NaN for negative x and non-integer y.",
+    slope=Slope.POLE,
 )
 
 
@@ -179,8 +201,9 @@ class Exponent:
 
 
 def _integer_pow_type(params: Exponent, x: TensorType) -> tuple[TensorType, ...]:
-    if x.dtype.is_bool or (params.exponent < 0 and not x.dtype.is_float):
-        raise kind_fault(x.dtype, FLOATS if params.exponent < 0 else NUMBERS)
+    allowed = INEXACT if params.exponent < 0 else FIELDS
+    if x.dtype.kind not in allowed:
+        raise kind_fault(x.dtype, allowed)
     return (x,)
 
 
@@ -219,7 +242,7 @@ INTEGER_POW = Op(
     params=Exponent,
     type_rule=_integer_pow_type,
     denote=_integer_pow_value,
-    diff=Elementwise((_integer_pow_partial,)),
+    diff=Elementwise((_integer_pow_partial,), lambda params: Slope.POLE if params.exponent < 0 else Slope.OVERFLOWS),
     batch=Pointwise(),
     reduces=False,
     doc="x to a fixed integer power by repeated squaring.",
@@ -227,8 +250,8 @@ INTEGER_POW = Op(
 
 
 # -- order -------------------------------------------------------------------------------------------------------------
-def _share(wins: Op, loses: Op) -> Any:
-    """1 where the operand wins, ½ where they tie, 0 where it loses (or either is NaN)."""
+def _share(wins: Op) -> Any:
+    """1 where x wins over y, ½ where they tie, 0 where it loses (or either is NaN)."""
 
     def partial(params: Any, z: Any, x: Any, y: Any) -> Any:
         zero, half, one = full_like(x, 0), full_like(x, 0.5), full_like(x, 1)
@@ -238,23 +261,24 @@ def _share(wins: Op, loses: Op) -> Any:
     return partial
 
 
-LT = comparison("lt", "x < y.")
-LE = comparison("le", "x ≤ y.")
-GT = comparison("gt", "x > y.")
-GE = comparison("ge", "x ≥ y.")
+LT = comparison("lt", "x < y.", kinds=ORDERED)
+LE = comparison("le", "x ≤ y.", kinds=ORDERED)
+GT = comparison("gt", "x > y.", kinds=ORDERED)
+GE = comparison("ge", "x ≥ y.", kinds=ORDERED)
 EQ = comparison("eq", "x = y; NaN equals nothing.")
 NE = comparison("ne", "x ≠ y; NaN differs from everything.")
+_LARGER, _SMALLER = _share(GT), _share(LT)
 MAX = binary(
     "max",
     denote=lambda a, x, y: a.max(x, y),
-    partials=(_share(GT, LT), _share(LT, GT)),
+    partials=(_LARGER, _SMALLER),
     kinds=NUMBERS,
     doc="The larger; NaN if either is NaN; of equal zeros the first. Ties split the derivative ½-½.",
 )
 MIN = binary(
     "min",
     denote=lambda a, x, y: a.min(x, y),
-    partials=(_share(LT, GT), _share(GT, LT)),
+    partials=(_SMALLER, _LARGER),
     kinds=NUMBERS,
     doc="The smaller; NaN if either is NaN; of equal zeros the first. Ties split the derivative ½-½.",
 )
@@ -268,18 +292,15 @@ def _clamp_type(params: Any, low: TensorType, x: TensorType, high: TensorType) -
 
 
 def _clamp_dx(params: Any, y: Any, low: Any, x: Any, high: Any) -> Any:
-    inside = apply1(LOGICAL_AND, apply1(GT, x, low), apply1(LT, x, high))
-    return bind1(SELECT, NO_PARAMS, inside, full_like(x, 1), full_like(x, 0))
+    return apply1(MUL, _LARGER(params, y, x, low), _SMALLER(params, y, apply1(MAX, x, low), high))
 
 
 def _clamp_dlow(params: Any, y: Any, low: Any, x: Any, high: Any) -> Any:
-    below = apply1(LOGICAL_AND, apply1(LT, x, low), apply1(LT, low, high))
-    return bind1(SELECT, NO_PARAMS, below, full_like(x, 1), full_like(x, 0))
+    return apply1(MUL, _SMALLER(params, y, x, low), _SMALLER(params, y, apply1(MAX, x, low), high))
 
 
 def _clamp_dhigh(params: Any, y: Any, low: Any, x: Any, high: Any) -> Any:
-    above = apply1(LOGICAL_AND, apply1(GT, x, high), apply1(LT, low, high))
-    return bind1(SELECT, NO_PARAMS, above, full_like(x, 1), full_like(x, 0))
+    return _LARGER(params, y, apply1(MAX, x, low), high)
 
 
 CLAMP = Op(
@@ -290,32 +311,22 @@ CLAMP = Op(
     diff=Elementwise((_clamp_dlow, _clamp_dx, _clamp_dhigh)),
     batch=Pointwise(),
     reduces=False,
-    doc="min(max(x, low), high); the derivative is 1 strictly inside, 0 at and beyond the bounds.",
+    doc="min(max(x, low), high), and the derivative of that: 1 inside, ½ at a bound, 0 beyond.",
 )
 
 # -- logic -------------------------------------------------------------------------------------------------------------
 _LOCALLY_CONSTANT = NoTangent("a boolean has no tangent")
-LOGICAL_AND = binary(
-    "logical_and",
-    denote=lambda a, x, y: a.exact(np.logical_and, x, y),
-    partials=_LOCALLY_CONSTANT,
-    kinds=BOOLEANS,
-    doc="x and y.",
-)
-LOGICAL_OR = binary(
-    "logical_or",
-    denote=lambda a, x, y: a.exact(np.logical_or, x, y),
-    partials=_LOCALLY_CONSTANT,
-    kinds=BOOLEANS,
-    doc="x or y.",
-)
-LOGICAL_XOR = binary(
-    "logical_xor",
-    denote=lambda a, x, y: a.exact(np.logical_xor, x, y),
-    partials=_LOCALLY_CONSTANT,
-    kinds=BOOLEANS,
-    doc="x or y, not both.",
-)
+
+
+def _logic(name: str, function: Callable[..., Any], doc: str) -> Op:
+    return binary(
+        name, denote=lambda a, x, y: a.exact(function, x, y), partials=_LOCALLY_CONSTANT, kinds=BOOLEANS, doc=doc
+    )
+
+
+LOGICAL_AND = _logic("logical_and", np.logical_and, "x and y.")
+LOGICAL_OR = _logic("logical_or", np.logical_or, "x or y.")
+LOGICAL_XOR = _logic("logical_xor", np.logical_xor, "x or y, not both.")
 LOGICAL_NOT = unary(
     "logical_not",
     denote=lambda a, x: a.exact(np.logical_not, x),
@@ -368,29 +379,46 @@ class Target:
     dtype: DType
 
 
+def _convert_type(params: Target, x: TensorType) -> tuple[TensorType, ...]:
+    if x.dtype.is_complex and not (params.dtype.is_complex or params.dtype.is_bool):
+        raise TypeFault(
+            f"a complex number is not converted to {params.dtype.short}",
+            expected="a complex dtype, or bool",
+            got=params.dtype.short,
+            fix="take a part first: ops.real(x), ops.imag(x) or ops.abs(x)",
+        )
+    return (TensorType(x.shape, params.dtype),)
+
+
 def _convert_jvp(params: Target, primals: Any, tangents: Any, outputs: Any) -> tuple[Any, ...]:
     (tangent,) = tangents
-    if tangent is None or not params.dtype.is_float:
+    if tangent is None or not params.dtype.is_inexact:
         return (None,)
     return (bind1(CONVERT, params, tangent),)
 
 
 def _convert_vjp(params: Target, primals: Any, outputs: Any, cotangents: Any) -> tuple[Any, ...]:
     source = type_of(primals[0]).dtype
-    if not (source.is_float and params.dtype.is_float):
+    if not (source.is_inexact and params.dtype.is_inexact):
         return (None,)
-    return (bind1(CONVERT, Target(source), cotangents[0]),)
+    ct = cotangents[0]
+    if params.dtype.is_complex and not source.is_complex:
+        ct = bind1(REAL, NO_PARAMS, ct)
+    return (ct if type_of(ct).dtype is source else bind1(CONVERT, Target(source), ct),)
 
 
 CONVERT = Op(
     name="convert",
     params=Target,
-    type_rule=lambda params, x: (TensorType(x.shape, params.dtype),),
+    type_rule=_convert_type,
     denote=lambda algebra, params, x: (algebra.convert(x, params.dtype.carrier),),
     diff=Custom(jvp=_convert_jvp, vjp=_convert_vjp),
     batch=Pointwise(),
     reduces=False,
-    doc="Change dtype, rounding to nearest even; float to integer truncates and saturates, NaN becomes 0.",
+    doc=(
+        "Change dtype, rounding once to nearest even; float to integer truncates and saturates, NaN becomes 0; complex "
+        "to real is refused. The 8-bit formats have no tangent."
+    ),
 )
 
 

@@ -8,13 +8,17 @@ from typing import Any
 from torchlean.ir.builder import bind1
 from torchlean.ir.dtypes import DType, Kind
 from torchlean.ir.op import NO_PARAMS, NoParams, Op, TypeFault
-from torchlean.ir.rules import Elementwise, NoTangent, Partial, Pointwise
+from torchlean.ir.rules import Elementwise, NoTangent, Partial, Pointwise, Slope
 from torchlean.ir.types import TensorType, show_types
 
 FLOATS = frozenset({Kind.FLOAT})
+INEXACT = frozenset({Kind.FLOAT, Kind.COMPLEX})
 SIGNED = frozenset({Kind.FLOAT, Kind.SIGNED})
-NUMBERS = frozenset({Kind.FLOAT, Kind.SIGNED, Kind.UNSIGNED})
+NUMBERS = frozenset({Kind.FLOAT, Kind.SIGNED, Kind.UNSIGNED})  # those with an order
+SIGNED_FIELDS = SIGNED | INEXACT
+FIELDS = NUMBERS | INEXACT  # those with + and ·
 BOOLEANS = frozenset({Kind.BOOL})
+ORDERED = frozenset(Kind) - {Kind.COMPLEX}
 ANYTHING = frozenset(Kind)
 
 TypeOf = Callable[..., tuple[TensorType, ...]]
@@ -23,11 +27,20 @@ TypeOf = Callable[..., tuple[TensorType, ...]]
 def kind_fault(dtype: DType, kinds: frozenset[Kind]) -> TypeFault:
     """The fault for an operand of the wrong kind."""
     wanted = " or ".join(sorted(kind.value for kind in kinds))
+    if dtype.is_storage:
+        return TypeFault(
+            f"{dtype.short} only stores numbers",
+            expected=f"{wanted} dtype",
+            got=dtype.short,
+            fix="convert first: ops.convert(x, 'f32')",
+        )
     return TypeFault(
         f"a {dtype.kind.value} operand is not allowed",
         expected=f"{wanted} dtype",
         got=dtype.short,
-        fix="convert the operand with ops.convert(x, dtype)",
+        fix="take ops.real, ops.imag or ops.abs of it"
+        if dtype.is_complex
+        else "convert the operand with ops.convert(x, dtype)",
     )
 
 
@@ -76,15 +89,21 @@ def _to_bool(kinds: frozenset[Kind]) -> TypeOf:
 
 
 def unary(
-    name: str, *, denote: Callable[..., Any], partial: Partial | NoTangent | None, kinds: frozenset[Kind], doc: str
+    name: str,
+    *,
+    denote: Callable[..., Any],
+    partial: Partial | NoTangent | None,
+    kinds: frozenset[Kind],
+    doc: str,
+    slope: Slope = Slope.FINITE,
 ) -> Op:
-    """y[i] = f(x[i]), one dtype in and out. `denote(algebra, x)`; `partial(params, y, x)`."""
+    """y[i] = f(x[i]), one dtype in and out. `denote(algebra, x)`; `partial(params, y, x)`; `slope`: see rules."""
     return Op(
         name=name,
         params=NoParams,
         type_rule=_one_operand(kinds),
         denote=lambda algebra, params, x: (denote(algebra, x),),
-        diff=partial if isinstance(partial, NoTangent) else Elementwise((partial,)),
+        diff=partial if isinstance(partial, NoTangent) else Elementwise((partial,), slope),
         batch=Pointwise(),
         reduces=False,
         doc=doc,
@@ -98,6 +117,7 @@ def binary(
     partials: tuple[Partial | None, Partial | None] | NoTangent,
     kinds: frozenset[Kind],
     doc: str,
+    slope: Slope = Slope.FINITE,
 ) -> Op:
     """z[i] = f(x[i], y[i]), operands of one type. `denote(algebra, x, y)`; `partial(params, z, x, y)`."""
     return Op(
@@ -105,7 +125,7 @@ def binary(
         params=NoParams,
         type_rule=_two_operands(kinds),
         denote=lambda algebra, params, x, y: (denote(algebra, x, y),),
-        diff=partials if isinstance(partials, NoTangent) else Elementwise(partials),
+        diff=partials if isinstance(partials, NoTangent) else Elementwise(partials, slope),
         batch=Pointwise(),
         reduces=False,
         doc=doc,

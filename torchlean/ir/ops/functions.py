@@ -10,13 +10,17 @@ from typing import Any
 from torchlean.ir.builder import bind1, type_of
 from torchlean.ir.op import NO_PARAMS, Op
 from torchlean.ir.ops import elementwise as ew
+from torchlean.ir.ops import parts
 from torchlean.ir.ops.promote import pair, shapes_disagree, spread_to, tensor
+from torchlean.ir.ops.quotients import HYPOT
 from torchlean.ir.types import broadcast_shapes
 
 __all__ = [
     "abs",
     "add",
     "clamp",
+    "complex",
+    "conj",
     "cos",
     "div",
     "eq",
@@ -25,6 +29,7 @@ __all__ = [
     "expm1",
     "ge",
     "gt",
+    "imag",
     "integer_pow",
     "le",
     "log",
@@ -42,6 +47,7 @@ __all__ = [
     "neg",
     "pow",
     "power",
+    "real",
     "rsqrt",
     "select",
     "sign",
@@ -121,8 +127,11 @@ def neg(x: Any) -> Any:
 
 
 def abs(x: Any) -> Any:
-    """|x|; derivative 0 at 0."""
-    return _unary(ew.ABS, x)
+    """|x|, of complex numbers real; derivative 0 at 0."""
+    x = tensor(x)
+    if type_of(x).dtype.is_complex:
+        return bind1(HYPOT, NO_PARAMS, real(x), imag(x))
+    return bind1(ew.ABS, NO_PARAMS, x)
 
 
 def sign(x: Any) -> Any:
@@ -183,6 +192,29 @@ def logistic(x: Any) -> Any:
 def erf(x: Any) -> Any:
     """Error function."""
     return _unary(ew.ERF, x)
+
+
+# -- complex -----------------------------------------------------------------------------------------------------------
+def complex(x: Any, y: Any) -> Any:
+    """x + i·y from real parts; f32 parts make c64, f64 parts c128."""
+    return _binary(parts.COMPLEX, x, y)
+
+
+def real(z: Any) -> Any:
+    """The real part; a real tensor is its own."""
+    z = tensor(z)
+    return bind1(parts.REAL, NO_PARAMS, z) if type_of(z).dtype.is_complex else z
+
+
+def imag(z: Any) -> Any:
+    """The imaginary part, complex tensors only."""
+    return _unary(parts.IMAG, z)
+
+
+def conj(z: Any) -> Any:
+    """The complex conjugate; a real tensor is its own."""
+    z = tensor(z)
+    return bind1(parts.CONJ, NO_PARAMS, z) if type_of(z).dtype.is_complex else z
 
 
 # -- comparison and logic ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from torchlean.ir.dtypes import Kind
 from torchlean.ir.op import Op, TypeFault
 from torchlean.ir.ops.create import zeros_of
 from torchlean.ir.ops.cut import leading, move_axis
-from torchlean.ir.ops.families import NUMBERS, kind_fault
+from torchlean.ir.ops.families import FIELDS, kind_fault
 from torchlean.ir.rules import Linear, Rule
 from torchlean.ir.types import Shape, TensorType
 from torchlean.record import record
@@ -210,8 +210,8 @@ GATHER = Op(
 
 
 def _scatter_type(params: Along, x: TensorType, indices: TensorType, updates: TensorType) -> tuple[TensorType, ...]:
-    if x.dtype.kind not in NUMBERS:
-        raise kind_fault(x.dtype, NUMBERS)
+    if x.dtype.kind not in FIELDS:
+        raise kind_fault(x.dtype, FIELDS)
     wanted = _gathered(params, x, indices)
     if updates != wanted:
         raise TypeFault(

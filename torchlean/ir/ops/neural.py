@@ -12,7 +12,7 @@ from torchlean.ir.dtypes import Kind
 from torchlean.ir.location import caller_location
 from torchlean.ir.ops import functions as f
 from torchlean.ir.ops import shaping
-from torchlean.ir.ops.activation import softmax
+from torchlean.ir.ops.activation import peak, softmax
 from torchlean.ir.ops.composite import call, composite
 from torchlean.ir.ops.create import iota
 from torchlean.ir.ops.dot import dot_general
@@ -119,7 +119,7 @@ def _hard_masked_softmax(x: Any, mask: Any, axis: int) -> Any:
     No infinity is subtracted and nothing is divided by 0, so cotangents are finite and masked entries get 0.
     """
     mask = shaping.broadcast_to(mask, x.type.shape)
-    top = stop_gradient(shaping.amax(f.select(mask, x, -math.inf), axis, keepdims=True))
+    top = stop_gradient(peak(f.select(mask, x, -math.inf), axis, keepdims=True))
     top = f.select(f.eq(top, -math.inf), 0, top)
     raised = f.select(mask, f.exp(f.select(mask, x - top, 0)), 0)
     total = shaping.sum(raised, axis, keepdims=True)

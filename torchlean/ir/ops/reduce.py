@@ -42,14 +42,24 @@ def _extreme_type(params: Axes, x: TensorType) -> tuple[TensorType, ...]:
 
 
 def _winners(params: Axes, x: Any, y: Any) -> tuple[Any, Any]:
-    """Which entries are the extreme (where it is NaN: the NaNs), and how many there are, in the dtype of `x`.
+    """Which entries are the extreme (where it is NaN: the NaNs), and how many there are, in the dtype of shares.
 
-    The count is an integer sum, so it is exact for any number of ties.
+    The count is an integer sum, so it is exact for any number of ties, and a share is a float32 at least, so that many
+    ties of 16-bit numbers do not overflow it.
     """
     equal = apply1(EQ, x, spread_along(y, type_of(x).shape, params.axes))
     here = apply1(LOGICAL_OR, equal, apply1(NE, x, x))
     count = bind1(REDUCE_SUM, params, bind1(CONVERT, Target(DType.I32), here))
-    return here, bind1(CONVERT, Target(type_of(x).dtype), count)
+    return here, bind1(CONVERT, Target(_share_dtype(x)), count)
+
+
+def _share_dtype(x: Any) -> DType:
+    dtype = type_of(x).dtype
+    return DType.F32 if dtype.width < 32 else dtype
+
+
+def _as(x: Any, dtype: DType) -> Any:
+    return x if type_of(x).dtype is dtype else bind1(CONVERT, Target(dtype), x)
 
 
 def _extreme_jvp(params: Axes, primals: Any, tangents: Any, outputs: Any) -> tuple[Any, ...]:
@@ -58,13 +68,15 @@ def _extreme_jvp(params: Axes, primals: Any, tangents: Any, outputs: Any) -> tup
         return (None,)
     here, count = _winners(params, x, y)
     kept = bind1(SELECT, NO_PARAMS, here, tangent, zeros_of(type_of(x)))
-    return (apply1(DIV, bind1(REDUCE_SUM, params, kept), count),)
+    total = bind1(REDUCE_SUM, params, _as(kept, _share_dtype(x)))
+    return (_as(apply1(DIV, total, count), type_of(x).dtype),)
 
 
 def _extreme_vjp(params: Axes, primals: Any, outputs: Any, cotangents: Any) -> tuple[Any, ...]:
     (x,), (y,), (ct,) = primals, outputs, cotangents
     here, count = _winners(params, x, y)
-    share = spread_along(apply1(DIV, ct, count), type_of(x).shape, params.axes)
+    share = _as(apply1(DIV, _as(ct, _share_dtype(x)), count), type_of(x).dtype)
+    share = spread_along(share, type_of(x).shape, params.axes)
     return (bind1(SELECT, NO_PARAMS, here, share, zeros_of(type_of(x))),)
 
 

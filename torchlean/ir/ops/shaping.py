@@ -9,10 +9,12 @@ from torchlean.errors import OutOfRangeError, TypeRuleError, message
 from torchlean.ir.builder import bind1
 from torchlean.ir.dtypes import DType, as_dtype
 from torchlean.ir.location import caller_location
+from torchlean.ir.ops.create import sizes
 from torchlean.ir.ops.dot import DOT_GENERAL, MATRICES, DotDims
+from torchlean.ir.ops.elementwise import CONVERT, Target
 from torchlean.ir.ops.functions import div
 from torchlean.ir.ops.layout import RESHAPE, REVERSE, TRANSPOSE, Flipped, NewShape, Permutation
-from torchlean.ir.ops.promote import common_dtype, shapes_disagree, spread_to, tensor
+from torchlean.ir.ops.promote import accumulated, common_dtype, shapes_disagree, spread_to, tensor
 from torchlean.ir.ops.reduce import ARGMAX, ARGMIN, REDUCE_MAX, REDUCE_MIN, ArgAxis
 from torchlean.ir.ops.spread import BROADCAST, REDUCE_SUM, Axes, Spread
 from torchlean.ir.types import Shape, TensorType, broadcast_shapes
@@ -40,19 +42,20 @@ __all__ = [
 
 
 # -- axes --------------------------------------------------------------------------------------------------------------
-def normal_axis(name: str, axis: int, type: TensorType) -> int:
-    """A non-negative axis; out of range is an error naming the op, the type and the user's line."""
-    if not -type.rank <= axis < type.rank:
+def normal_axis(name: str, axis: int, type: TensorType, new: int = 0) -> int:
+    """A non-negative axis of `type`, or of a result with `new` axes more; out of range is an error naming the op."""
+    rank = type.rank + new
+    if not -rank <= axis < rank:
         raise OutOfRangeError(
             message(
                 f"{name} of {type}: axis {axis} is out of range",
-                expected=f"an axis in [{-type.rank}, {type.rank})",
+                expected=f"an axis in [{-rank}, {rank})",
                 got=str(axis),
                 fix="count axes from 0, or from the end with negative numbers",
                 where=str(caller_location()),
             )
         )
-    return axis % type.rank
+    return axis % rank
 
 
 def normal_axes(name: str, axis: int | tuple[int, ...] | list[int] | None, type: TensorType) -> tuple[int, ...]:
@@ -80,20 +83,28 @@ def _keep(x: Any, shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Any:
     return reshape(x, tuple(1 if axis in axes else size for axis, size in enumerate(shape)))
 
 
-def sum(x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False) -> Any:
-    """Sum over `axis` (all axes when None)."""
+def sum(x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False, accumulator: Any = None) -> Any:
+    """Sum over `axis` (all axes when None); `accumulator`: the dtype added in, rounded back at the end."""
     x = tensor(x)
     axes = normal_axes("sum", axis, x.type)
-    return _keep(bind1(REDUCE_SUM, Axes(axes), x), x.type.shape, axes, keepdims)
+    total = accumulated(accumulator, lambda v: bind1(REDUCE_SUM, Axes(axes), v), x)
+    return _keep(total, x.type.shape, axes, keepdims)
 
 
 def mean(x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False) -> Any:
-    """Sum over `axis` divided by the number of entries summed; NaN over an empty extent."""
+    """Sum over `axis` divided by the number of entries summed; NaN over an empty extent.
+
+    16-bit floats are summed and divided in float32: their sum may overflow where the mean does not.
+    """
     x = tensor(x)
     axes = normal_axes("mean", axis, x.type)
-    total = bind1(REDUCE_SUM, Axes(axes), x)
+    narrow = x.type.dtype.is_float and x.type.dtype.width < 32
+    total = bind1(REDUCE_SUM, Axes(axes), bind1(CONVERT, Target(DType.F32), x) if narrow else x)
     count = prod([x.type.shape[a] for a in axes])
-    return _keep(div(total, float(count)), x.type.shape, axes, keepdims)
+    made = div(total, float(count))
+    if narrow:
+        made = bind1(CONVERT, Target(x.type.dtype), made)
+    return _keep(made, x.type.shape, axes, keepdims)
 
 
 def amax(x: Any, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False) -> Any:
@@ -136,14 +147,29 @@ def argmin(x: Any, axis: int = -1, dtype: Any = DType.I32) -> Any:
 def reshape(x: Any, shape: int | tuple[int, ...] | list[int]) -> Any:
     """The same entries in row-major order under `shape`; one size may be -1."""
     x = tensor(x)
-    wanted = [shape] if isinstance(shape, int) else list(shape)
-    if wanted.count(-1) == 1:
-        known = prod([size for size in wanted if size != -1])
-        if known and x.type.size % known == 0:
-            wanted[wanted.index(-1)] = x.type.size // known
-    if tuple(wanted) == x.type.shape:
+    wanted = sizes("reshape", shape)
+    if -1 in wanted:
+        wanted = _inferred(wanted, x.type)
+    if wanted == x.type.shape:
         return x
-    return bind1(RESHAPE, NewShape(tuple(wanted)), x)
+    return bind1(RESHAPE, NewShape(wanted), x)
+
+
+def _inferred(wanted: Shape, x: TensorType) -> Shape:
+    """The shape with its one -1 replaced by the size that keeps the number of entries."""
+    known = prod([size for size in wanted if size != -1])
+    several = wanted.count(-1) > 1
+    if several or known <= 0 or x.size % known:
+        raise TypeRuleError(
+            message(
+                f"reshape of {x} to {list(wanted)}: the size -1 cannot be inferred",
+                expected="one size -1 at most" if several else f"other sizes whose product divides {x.size}",
+                got=f"{wanted.count(-1)} of them" if several else f"a product of {known}",
+                fix="write the sizes out",
+                where=str(caller_location()),
+            )
+        )
+    return tuple([x.size // known if size == -1 else size for size in wanted])
 
 
 def transpose(x: Any, axes: tuple[int, ...] | list[int] | None = None) -> Any:
@@ -164,13 +190,13 @@ def reverse(x: Any, axes: int | tuple[int, ...]) -> Any:
 
 def broadcast(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """Operand axis `i` becomes axis `axes[i]` of `shape`; the other axes repeat."""
-    return bind1(BROADCAST, Spread(tuple(shape), tuple(axes)), tensor(x))
+    return bind1(BROADCAST, Spread(sizes("broadcast", shape), tuple(axes)), tensor(x))
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """Broadcast as NumPy does, aligned at the last axis."""
     x = tensor(x)
-    wanted = tuple(shape)
+    wanted = sizes("broadcast_to", shape)
     if broadcast_shapes(x.type.shape, wanted) != wanted:
         raise shapes_disagree("broadcast_to", x.type, x.type.with_shape(wanted))
     return spread_to(x, wanted)
@@ -179,8 +205,8 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
 def expand_dims(x: Any, axis: int) -> Any:
     """Insert an axis of size 1."""
     x = tensor(x)
-    at = axis if axis >= 0 else x.type.rank + 1 + axis
     shape = x.type.shape
+    at = normal_axis("expand_dims", axis, x.type, new=1)
     return reshape(x, (*shape[:at], 1, *shape[at:]))
 
 
@@ -188,6 +214,17 @@ def squeeze(x: Any, axis: int | tuple[int, ...]) -> Any:
     """Drop axes of size 1; another size is an error."""
     x = tensor(x)
     axes = normal_axes("squeeze", axis, x.type)
+    for at in axes:
+        if x.type.shape[at] != 1:
+            raise TypeRuleError(
+                message(
+                    f"squeeze of {x.type}: axis {at} has {x.type.shape[at]} entries",
+                    expected="axes of size 1",
+                    got=f"axes {list(axes)}",
+                    fix="index the axis, or name another",
+                    where=str(caller_location()),
+                )
+            )
     return reshape(x, tuple(size for a, size in enumerate(x.type.shape) if a not in axes))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from torchlean.ir.builder import bind1, type_of
 from torchlean.ir.op import Op, TypeFault
-from torchlean.ir.ops.families import NUMBERS, kind_fault
+from torchlean.ir.ops.families import FIELDS, kind_fault
 from torchlean.ir.ops.layout import RESHAPE, NewShape
 from torchlean.ir.rules import Linear, Rule
 from torchlean.ir.types import Shape, TensorType, drop_axes
@@ -102,8 +102,8 @@ def check_axes(axes: tuple[int, ...], x: TensorType) -> None:
 
 
 def _reduce_sum_type(params: Axes, x: TensorType) -> tuple[TensorType, ...]:
-    if x.dtype.kind not in NUMBERS:
-        raise kind_fault(x.dtype, NUMBERS)
+    if x.dtype.kind not in FIELDS:
+        raise kind_fault(x.dtype, FIELDS)
     check_axes(params.axes, x)
     return (TensorType(drop_axes(x.shape, params.axes), x.dtype),)
 

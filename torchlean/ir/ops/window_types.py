@@ -7,7 +7,7 @@ Shared by the convolution and its two adjoints (`window.py`), which agree on lay
 from __future__ import annotations
 
 from torchlean.ir.op import TypeFault
-from torchlean.ir.ops.families import NUMBERS, kind_fault
+from torchlean.ir.ops.families import FIELDS, kind_fault
 from torchlean.ir.types import Shape, TensorType
 from torchlean.record import record
 
@@ -58,8 +58,8 @@ def kernel_extent(size: int, dilation: int) -> int:
 
 
 def check_operands(params: Params, names: tuple[str, str], lhs: TensorType, rhs: TensorType) -> None:
-    if lhs.dtype.kind not in NUMBERS:
-        raise kind_fault(lhs.dtype, NUMBERS)
+    if lhs.dtype.kind not in FIELDS:
+        raise kind_fault(lhs.dtype, FIELDS)
     if lhs.dtype is not rhs.dtype:
         raise TypeFault(
             "operand dtypes differ",
