@@ -26,7 +26,7 @@ from torchlean.transforms.api import complex_grad, eval_shape, grad, jvp, linear
 from torchlean.transforms.batching import vmap
 
 if TYPE_CHECKING:
-    from torchlean import debug, nn, optim, random
+    from torchlean import debug, nn, numpy, optim, random
     from torchlean.backends import profiles
     from torchlean.backends.capsule import (
         Bitwise,
@@ -59,6 +59,7 @@ _MODULES = MappingProxyType(
         "data": "torchlean.data",
         "debug": "torchlean.debug",
         "nn": "torchlean.nn",
+        "numpy": "torchlean.numpy",
         "optim": "torchlean.optim",
         "profiles": "torchlean.backends.profiles",
         "random": "torchlean.random",
@@ -148,6 +149,7 @@ __all__ = [
     "make_graph",
     "map",
     "nn",
+    "numpy",
     "ops",
     "optim",
     "profiles",

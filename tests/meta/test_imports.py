@@ -64,12 +64,12 @@ def test_importing_torchlean_imports_no_heavy_package(python: Any) -> None:
 
 
 def test_importing_torchlean_does_not_import_what_lies_above_the_transforms(python: Any) -> None:
-    lazy = ("backends", "runtime", "nn", "optim", "train", "cli", "data")
+    lazy = ("backends", "runtime", "nn", "numpy", "optim", "train", "cli", "data")
     loaded = python(LOADED)
     assert [name for name in loaded if name.startswith(tuple([f"torchlean.{part}" for part in lazy]))] == []
 
 
-@pytest.mark.parametrize("name", ["nn", "optim", "random", "lower", "Session"])
+@pytest.mark.parametrize("name", ["nn", "numpy", "optim", "random", "lower", "Session"])
 def test_parts_imported_on_first_use_import_no_heavy_package_either(python: Any, name: str) -> None:
     assert packages(python(LAZY, name)) & set(HEAVY) == set()
 
