@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from torchlean.cli.digits import digits
+from torchlean.cli.edge_cases import edge_cases
 from torchlean.cli.failures import reported
 from torchlean.cli.lower import lower
 from torchlean.cli.quickstart import quickstart_mlp
@@ -36,7 +37,7 @@ def torchlean() -> None:
     """Typed graphs, composable transforms, and backends whose plans are checked before they run."""
 
 
-for _command in (quickstart_mlp, digits, lower):
+for _command in (quickstart_mlp, digits, lower, edge_cases):
     torchlean.add_command(_command)
 
 

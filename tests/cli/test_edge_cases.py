@@ -1,0 +1,55 @@
+"""`edge-cases`: the table, its JSON, and the exit code when something is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from torchlean.conformance import run as runner
+from torchlean.conformance.check import Check
+
+
+def test_every_check_is_printed_with_the_peers_results(run) -> None:
+    result = run("edge-cases")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    for check in runner.ALL:
+        assert any(line.startswith(f"{check.id} ") for line in lines), check.id
+    assert next(line for line in lines if line.startswith("where_log_dead ")).split()[:8] == [
+        "where_log_dead", "✓✓✓✓", "✓✓✓✓", "✗", "nan", "✗", "nan", "✗",
+    ]  # fmt: skip
+    assert "checked_cpu lowered: value 122 right, 0 wrong" in result.stdout
+    assert "jax 0.10.2, recorded: 61 right, 21 NaN" in result.stdout
+
+
+def test_one_check_as_json(run) -> None:
+    result = run("edge-cases", "--case", "norm_sq_at_0", "--json")
+    assert result.exit_code == 0
+    record = json.loads(result.stdout)
+    (check,) = record["checks"]
+    assert check["recorded"]["torch"] == "✓ [0, 0, 0]"
+    assert len(check["torchlean"]) == 4
+    for aspects in check["torchlean"].values():
+        assert set(aspects) == {"value", "jvp", "vjp", "second"}
+        assert all(aspect["right"] for aspect in aspects.values())
+    assert record["tally"]["fast_cpu eager"]["second"] == {"right": 1, "wrong": 0}
+
+
+def test_a_wrong_result_is_shown_and_the_answer_is_no(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    wrong: Any = Check(id="off_by_one", item=1, f=lambda ns, x: x * 2.0, at=np.ones(()), slope=3, reason="no")
+    monkeypatch.setattr(runner, "ALL", (wrong,))
+    result = run("edge-cases", "--case", "off_by_one")
+    monkeypatch.undo()
+    assert result.exit_code == 1
+    assert "✗" in result.stdout
+    assert "checked_cpu eager, vjp: 2." in result.stdout
+
+
+def test_an_unknown_check_is_refused(run) -> None:
+    result = run("edge-cases", "--case", "nothing")
+    assert result.exit_code == 2
+    assert "error: edge-cases: no check is called 'nothing'" in result.stderr
