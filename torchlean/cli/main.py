@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from torchlean.cli.complex_regression import complex_regression
 from torchlean.cli.digits import digits
 from torchlean.cli.edge_cases import edge_cases
 from torchlean.cli.failures import reported
@@ -37,7 +38,7 @@ def torchlean() -> None:
     """Typed graphs, composable transforms, and backends whose plans are checked before they run."""
 
 
-for _command in (quickstart_mlp, digits, lower, edge_cases):
+for _command in (quickstart_mlp, digits, lower, edge_cases, complex_regression):
     torchlean.add_command(_command)
 
 
