@@ -16,7 +16,7 @@ define quietly
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint bench clean
+.PHONY: help quickstart test lint bench evidence clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -36,6 +36,10 @@ lint: $(VENV)/.installed-test ## ruff, import contracts, basedpyright
 
 bench: $(VENV)/.installed ## run every benchmark; each prints its ratios and writes JSON
 	@for file in benchmarks/[a-z]*.py; do echo "$$file"; $(BIN)/python "$$file" || exit 1; done
+
+evidence: $(VENV)/.installed-test ## try every claim of every capsule and rewrite the shipped records
+	@$(BIN)/torchlean evidence run --shipped
+	@PYTHONPATH=examples/torchlean-wide $(BIN)/torchlean evidence run --shipped --module torchlean_wide:MODULE --provider wide
 
 clean: ## remove the environment, caches and build results
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

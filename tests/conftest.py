@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
+os.environ["TORCHLEAN_EVIDENCE_DIR"] = str(ROOT / "no-evidence-of-the-users")  # what ships is what is tested
+
 hypothesis.settings.register_profile("torchlean", derandomize=True, deadline=None, print_blob=True)
 hypothesis.settings.load_profile("torchlean")
 

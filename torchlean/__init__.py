@@ -26,7 +26,7 @@ from torchlean.transforms.api import complex_grad, eval_shape, grad, jvp, linear
 from torchlean.transforms.batching import vmap
 
 if TYPE_CHECKING:
-    from torchlean import debug, nn, numpy, optim, random
+    from torchlean import debug, nn, numpy, optim, random, report
     from torchlean.backends import profiles
     from torchlean.backends.capsule import (
         Bitwise,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from torchlean.train.session import TrainSession
     from torchlean.train.trainer import Trainer
     from torchlean.transforms.custom import custom_jvp, custom_vjp
+    from torchlean.transforms.explaining import explain
     from torchlean.transforms.jacobian import hessian, jacfwd, jacrev
     from torchlean.transforms.lower import Lowered, jit, lower
 
@@ -63,6 +64,7 @@ _MODULES = MappingProxyType(
         "optim": "torchlean.optim",
         "profiles": "torchlean.backends.profiles",
         "random": "torchlean.random",
+        "report": "torchlean.report",
         "train": "torchlean.train",
     }
 )
@@ -89,6 +91,7 @@ _NAMES = MappingProxyType(
         "array": "torchlean.runtime.array",
         "custom_jvp": "torchlean.transforms.custom",
         "custom_vjp": "torchlean.transforms.custom",
+        "explain": "torchlean.transforms.explaining",
         "guarded": "torchlean.backends.capsule",
         "hessian": "torchlean.transforms.jacobian",
         "jacfwd": "torchlean.transforms.jacobian",
@@ -136,6 +139,7 @@ __all__ = [
     "debug",
     "errors",
     "eval_shape",
+    "explain",
     "fori_loop",
     "grad",
     "guarded",
@@ -156,6 +160,7 @@ __all__ = [
     "pytree",
     "random",
     "remat",
+    "report",
     "save_names",
     "scan",
     "stop_gradient",

@@ -120,6 +120,14 @@ def message(
     return "\n".join([first, *(f"  {label:<9} {_one_line(part)}" for label, part in parts if part is not None)])
 
 
+def shown(value: object) -> str:
+    """The start of a value's `repr`, for `got`; a few words where that is too deep for Python, or fails."""
+    try:
+        return repr(value)[:60]
+    except Exception:  # RecursionError, and whatever a class of the user's raises
+        return f"a {type(value).__name__} that cannot be shown"
+
+
 def _users_line() -> str:
     """The innermost frame outside this package with its source line, as tracebacks show it; or nothing."""
     import linecache  # only when something is wrong

@@ -135,6 +135,14 @@ def is_plain_record(tree: Tree) -> bool:
     return not level.metadata and all(isinstance(entry, str) for entry in level.entries)
 
 
+def is_named_tuple(tree: Tree) -> bool:
+    """Whether `tree` is a named tuple whose children are its fields, in order."""
+    if not optree.is_namedtuple(tree):
+        return False
+    held = children(tree)
+    return len(held) == len(tree) and all([child is field for (_, child), field in zip(held, tree, strict=True)])
+
+
 def is_leaf(tree: Tree) -> bool:
     """Whether `tree` is itself a leaf: neither `None` nor a container or registered node."""
     return optree.tree_is_leaf(tree, namespace=_NAMESPACE)

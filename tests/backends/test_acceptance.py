@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from backends.toolbox import lone_node, normal, traced
+from backends.toolbox import lone_node, normal, traced, tried
 
 from torchlean.backends import (
     AcceptedPlan,
@@ -50,7 +50,7 @@ def with_capsule(made: Plan, changed: Any, *, registered: bool = True) -> Plan:
     """The plan with its one step's capsule exchanged, and the new capsule put in the registry."""
     profile = made.profile
     if registered:
-        module = CapsuleModule(name="reference", capsules=(changed,), probe=always_available)
+        module = tried(CapsuleModule(name="reference", capsules=(changed,), probe=always_available))
         profile = profile.with_modules(module)
     return Plan(graph=made.graph, profile=profile, steps=(replace(made.steps[0], capsule=changed),))
 
@@ -120,7 +120,7 @@ def test_a_capsule_from_nowhere_is_refused() -> None:
 
 
 def test_a_capsule_whose_library_has_gone_is_refused() -> None:
-    gone = CapsuleModule(name="reference", capsules=(STRICT[ADD],), probe=lambda: "it was uninstalled")
+    gone = tried(CapsuleModule(name="reference", capsules=(STRICT[ADD],), probe=lambda: "it was uninstalled"))
     made = added()
     changed = Plan(graph=made.graph, profile=made.profile.with_modules(gone), steps=made.steps)
     assert refusal(changed) == ["reference.add is unavailable: it was uninstalled"]
@@ -215,9 +215,25 @@ def test_a_capsule_binds_only_nodes_of_its_op_and_types_that_hold() -> None:
         "  expected: f32[3]",
         "  got:      f32[4]",
     ]
+    with pytest.raises(BindError, match=r"add of f32\[3\] cannot be bound: TypeError: .*missing 1 required"):
+        bind_capsule(STRICT[ADD], node._replace(inputs=(0,), outputs=(1,)), (X, X), None)
     without = replace(STRICT[ADD], handler=None)
     with pytest.raises(BindError, match=r"reference\.add has no forward implementation for add"):
         bind_capsule(without, node, types, None)
+
+
+def test_a_capsule_binds_nothing_that_it_refuses() -> None:
+    node, types = lone_node(ADD, NO_PARAMS, (X, X))
+    picky = replace(STRICT[ADD], refuses=lambda params, types: f"{types[0].shape[0]} is too many")
+    with pytest.raises(
+        BindError, match=r"reference\.add refuses add of f32\[3\], f32\[3\]: 3 is too many \(no user code\)"
+    ):
+        bind_capsule(picky, node, types, None)
+    scalars = (TensorType((), DType.F32),) * 3
+    with pytest.raises(IndexError):  # of `refuses` itself, where the guard has nothing against the operands
+        bind_capsule(picky, node, scalars, None)
+    with pytest.raises(BindError, match="operand shapes differ"):  # the guard speaks first
+        bind_capsule(picky, node, (scalars[0], X, X), None)
 
 
 def test_the_step_type_keeps_its_fields() -> None:

@@ -44,7 +44,7 @@ def test_a_reducing_capsule_must_state_its_order() -> None:
         replace(sums, numerics=replace(sums.numerics, reduction=Reduction.NOT_APPLICABLE))
     assert text_of(refused) == (
         "reference.reduce_sum reduces, so its reduction order cannot be n/a\n"
-        "  expected: fixed-left or implementation-defined\n"
+        "  expected: fixed-left, fixed-tree or implementation-defined\n"
         "  got:      n/a\n"
         "  fix:      state the order in which the kernel adds"
     )
@@ -153,7 +153,7 @@ def test_cuda_is_refused_and_cpu_is_strict() -> None:
     assert profiles.named("fast_cpu") is profiles.fast_cpu
     with pytest.raises(ConfigError) as unknown:
         profiles.named("slow_cpu")
-    assert text_of(unknown) == "unknown profile slow_cpu (maintained profiles: checked_cpu, fast_cpu)"
+    assert text_of(unknown) == "unknown profile slow_cpu (maintained profiles: checked_cpu, fast_cpu, compiled_cpu)"
 
 
 def test_every_claim_has_one_sentence() -> None:

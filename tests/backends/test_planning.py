@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.toolbox import normal, same_bits, traced
+from backends.toolbox import normal, same_bits, traced, tried
 
 from torchlean.backends import (
     CHECKED,
@@ -50,10 +50,11 @@ from torchlean.ir.types import TensorType
 
 STRICT = {made.op: made for made in reference.MODULE.capsules}
 X = TensorType((3,), DType.F32)
+CHECKED_CPU = profiles.checked_cpu.with_modules(tried(reference.MODULE))  # printed the same on every machine
 
 
 def module(*capsules: Capsule, name: str = "mine", probe: Any = always_available) -> CapsuleModule:
-    return CapsuleModule(name=name, capsules=capsules, probe=probe)
+    return tried(CapsuleModule(name=name, capsules=capsules, probe=probe))
 
 
 def theirs(op: Any, **changes: Any) -> Capsule:
@@ -294,8 +295,8 @@ def test_a_plan_report_states_profile_boundary_and_capsules() -> None:
 
 def test_a_printed_plan() -> None:
     graph = traced(ops.linear, normal(4, 3), normal(2, 3), normal(2), name="layer")
-    value = "tested: …::test_the_kernel_has_the_bits_of_the_definition"
-    assert str(plan(graph, profiles.checked_cpu)) == "\n".join(
+    value = "tested: …::test_the_kernel_has_the_bits_of_the_definition (fresh)"
+    assert str(plan(graph, CHECKED_CPU)) == "\n".join(
         [
             "plan: 4 kernels, profile checked_cpu, device cpu",
             f"  %3  = permute    f32[3,2]  reference.permute    checked  n/a         {value}",
@@ -308,8 +309,11 @@ def test_a_printed_plan() -> None:
 
 
 def test_a_plan_as_json() -> None:
-    made = plan(traced(lambda x: x + x, normal(3), name="double"), profiles.checked_cpu).as_json()
+    made = plan(traced(lambda x: x + x, normal(3), name="double"), CHECKED_CPU).as_json()
     json.dumps(made)
+    for changing in ("environment", "evidence_notes"):  # of this machine
+        made.pop(changing)
+    made["steps"][0].pop("evidence")
     where = made["steps"][0].pop("where")
     assert where.startswith("test_planning.py:")
     assert made == {
@@ -319,6 +323,10 @@ def test_a_plan_as_json() -> None:
         "assurance": "checked",
         "required_reduction": "fixed-left",
         "modules": ["reference"],
+        "allow_stale": False,
+        "exact_evidence": False,
+        "determinism": None,
+        "derivatives": [],
         "steps": [
             {
                 "outputs": [1],

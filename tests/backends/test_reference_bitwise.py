@@ -9,23 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.toolbox import normal, run_kernel, same_bits, traced
+from backends.toolbox import calls, defined, normal, run_kernel, same_bits
 from ops.composite_samples import ALL_CASES, Call, Case, float_operands, graph_of, has_reverse
 from ops.samples import Sample
 
 from torchlean.backends import Capsule, Executable, accept, plan, profiles
 from torchlean.backends.reference import MODULE
 from torchlean.backends.reference.fold import fold_products, fold_rows
-from torchlean.ir import ops
+from torchlean.conformance.kit.calls import Trial, calls_of
+from torchlean.conformance.kit.layout import layouts
+from torchlean.conformance.samples.larger import LARGER
 from torchlean.ir.algebra import NumpyAlgebra
 from torchlean.ir.evaluate import denote
 from torchlean.ir.ops import PRIMITIVES, window
 from torchlean.ir.ops.activation import RELU
-from torchlean.ir.ops.dot import DOT_GENERAL, DotDims
+from torchlean.ir.ops.dot import DOT_GENERAL
 from torchlean.ir.ops.loss import MSE_LOSS
 from torchlean.ir.ops.neural import LINEAR
 from torchlean.ir.ops.spread import REDUCE_SUM, Axes
-from torchlean.ir.ops.window_types import AdjointWindow, Window, convolved_shape
 from torchlean.transforms.vjp import vjp_graph
 
 STRICT = {capsule.op: capsule for capsule in MODULE.capsules}
@@ -54,19 +55,16 @@ def strict_samples() -> list[Any]:
 
 @pytest.mark.parametrize("sample", strict_samples())
 def test_the_kernel_has_the_bits_of_the_definition(sample: Sample) -> None:
-    with np.errstate(all="ignore"):
-        want = sample.op.denote(NumpyAlgebra(), sample.params, *sample.arrays)
+    want = defined(sample.op, sample.params, sample.arrays)
     got = run_kernel(STRICT[sample.op], sample.params, sample.arrays)
-    assert [same_bits(g, np.asarray(w)) for g, w in zip(got, want, strict=True)] == [True] * len(want)
+    assert [same_bits(g, w) for g, w in zip(got, want, strict=True)] == [True] * len(want)
 
 
 @pytest.mark.parametrize("sample", strict_samples())
 def test_the_memory_layout_of_operands_does_not_matter(sample: Sample) -> None:
-    """Fortran order, and every second entry of a larger array."""
+    """Fortran order, gaps, reversed views, and memory that cannot be written."""
     straight = run_kernel(STRICT[sample.op], sample.params, sample.arrays)
-    turned = [np.array(array, order="F") for array in sample.arrays]
-    sparse = [np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array for array in sample.arrays]
-    for operands in (turned, sparse):
+    for operands in zip(*[[x for _, x in layouts(array)] for array in sample.arrays], strict=True):
         for got, want in zip(run_kernel(STRICT[sample.op], sample.params, operands), straight, strict=True):
             assert same_bits(got, want)
 
@@ -163,55 +161,23 @@ def test_sums_over_every_choice_of_axes(shape: tuple[int, ...]) -> None:
     assert checked == 2 ** (len(shape) + 1)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.uint8])
-def test_products_of_every_dtype(dtype: Any) -> None:
-    a = (normal(17, 33, seed=1, dtype=np.float64) * 50).astype(dtype)
-    b = (normal(9, 33, seed=2, dtype=np.float64) * 50).astype(dtype)
-    dims = DotDims((1,), (1,), (), ())
-    with np.errstate(all="ignore"):
-        (want,) = DOT_GENERAL.denote(NumpyAlgebra(), dims, a, b)
-    assert same_bits(run_kernel(STRICT[DOT_GENERAL], dims, [a, b])[0], want)
+@pytest.mark.parametrize(("made", "trial"), calls([STRICT[op] for op in STRICT if any(calls_of(op, LARGER))], LARGER))
+def test_larger_calls_have_the_bits_of_the_definition(made: Capsule, trial: Trial) -> None:
+    """Products of every arrangement, convolutions with infinite factors, fused composites, long sums."""
+    want = defined(trial.op, trial.params, trial.arrays)
+    got = run_kernel(made, trial.params, trial.arrays)
+    assert [same_bits(g, w) for g, w in zip(got, want, strict=True)] == [True] * len(want)
 
 
-WINDOWS = [
-    (Window((1, 1), ((0, 0), (0, 0)), (1, 1), 1), (5, 4, 7, 6), (6, 4, 3, 3)),
-    (Window((2, 1), ((1, 1), (2, 0)), (1, 2), 2), (3, 4, 7, 9), (6, 2, 3, 2)),
-    (Window((3,), ((2, 1),), (2,), 1), (2, 3, 17), (5, 3, 3)),
-    (Window((1, 1), ((1, 1), (1, 1)), (1, 1), 1), (17, 1, 8, 8), (16, 1, 3, 3)),
-]
-
-
-@pytest.mark.parametrize("spoiled", [False, True])
-@pytest.mark.parametrize(("params", "x_shape", "w_shape"), WINDOWS)
-def test_convolutions_larger_than_the_samples(params: Window, x_shape: Any, w_shape: Any, spoiled: bool) -> None:
-    """With an infinity and a NaN among the factors too: positions outside are skipped, not multiplied by 0."""
-    x, w = normal(*x_shape, seed=1), normal(*w_shape, seed=2)
-    y_shape = convolved_shape(params, x_shape, w_shape)
-    ct = normal(*y_shape, seed=3)
-    if spoiled:
-        for array in (x, w, ct):
-            array.flat[0], array.flat[-1] = np.inf, np.nan
-    back = AdjointWindow(params.strides, params.padding, params.dilation, params.groups, x_shape[2:])
-    to_kernel = AdjointWindow(params.strides, params.padding, params.dilation, params.groups, w_shape[2:])
-    for op, given, operands in (
-        (window.CONV, params, (x, w)),
-        (window.CONV_INPUT_ADJOINT, back, (ct, w)),
-        (window.CONV_KERNEL_ADJOINT, to_kernel, (x, ct)),
-    ):
-        with np.errstate(all="ignore"):
-            (want,) = op.denote(NumpyAlgebra(), given, *operands)
-        assert same_bits(run_kernel(STRICT[op], given, operands)[0], want), op.name
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (17,), (3, 5), (25, 1)])
-def test_fused_composites_have_the_bits_of_their_bodies(shape: tuple[int, ...]) -> None:
-    x, y = normal(*shape, seed=1), normal(*shape, seed=2)
-    x = np.where(np.abs(x) < 0.3, np.float32(-0.0), x).astype(np.float32)
-    for function, arrays in ((ops.relu, (x,)), (ops.mse_loss, (x, y))):
-        graph = traced(function, *arrays)
-        (node,) = graph.nodes
-        capsule: Capsule = STRICT[node.op]
-        assert same_bits(run_kernel(capsule, node.params, arrays)[0], denote(graph, arrays)[0])
+def test_the_number_of_larger_calls_is_known() -> None:
+    found = {op: len(list(calls_of(op, LARGER))) for op in STRICT}
+    assert sum(count for count in found.values()) >= 150
+    assert {op.name: found[op] for op in (RELU, MSE_LOSS, DOT_GENERAL, window.CONV)} == {
+        "relu": 8,
+        "mse_loss": 5,
+        "dot_general": 28,
+        "conv": 12,
+    }
 
 
 def test_calls_of_composites_are_among_the_cases() -> None:

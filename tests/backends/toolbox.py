@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from torchlean.backends import Capsule, bind_kernel
-from torchlean.ir.graph import Graph, Node
-from torchlean.ir.location import NOWHERE
-from torchlean.ir.op import Op
+from torchlean.backends import CapsuleModule
+from torchlean.conformance.kit.bounds import same_bits
+from torchlean.conformance.kit.calls import Trial, calls_of, defined, lone_node, run_kernel
+from torchlean.conformance.samples.larger import normal
+from torchlean.evidence.claim import CLAIMS, Outcome
+from torchlean.evidence.ledger import Measured
+from torchlean.ir.graph import Graph
 from torchlean.ir.tracing import trace_flat
-from torchlean.ir.types import TensorType, type_of_array
+from torchlean.ir.types import type_of_array
 
 Array = np.ndarray[Any, Any]
 
-
-def lone_node(op: Op, params: Any, operands: tuple[TensorType, ...]) -> tuple[Node, tuple[TensorType, ...]]:
-    """A node applied to values 0, 1, …, and the types of all values."""
-    made = op.type_rule(params, *operands)
-    count = len(operands)
-    node = Node(op, tuple(range(count)), tuple(range(count, count + len(made))), params, NOWHERE)
-    return node, operands + made
+__all__ = ["Array", "calls", "defined", "lone_node", "normal", "run_kernel", "same_bits", "traced", "tried"]
 
 
-def run_kernel(capsule: Capsule, params: Any, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """The results of a capsule's kernel on arrays."""
-    node, types = lone_node(capsule.op, params, tuple([type_of_array(array) for array in arrays]))
-    with np.errstate(all="ignore"):
-        made = bind_kernel(capsule, node, types)(*arrays)
-    results = made if len(node.outputs) > 1 else (made,)
-    assert len(results) == len(node.outputs)
-    return tuple([np.asarray(result) for result in results])
-
-
-def same_bits(got: Any, want: Any) -> bool:
-    """Equal shape, dtype and bits; any NaN equals any NaN."""
-    got, want = np.array(got, order="C"), np.array(want, order="C")
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return False
-    if got.dtype.kind == "c":
-        return same_bits(got.real, want.real) and same_bits(got.imag, want.imag)
-    bits = np.dtype(f"u{got.dtype.itemsize}")
-    return bool(((got.view(bits) == want.view(bits)) | ((got != got) & (want != want))).all())  # NaN alone differs
+def tried(module: CapsuleModule) -> CapsuleModule:
+    """The module with a ledger that says every claim was just tried and held: for tests of what else a plan needs."""
+    outcomes = [
+        Outcome(made.name, claim, ("a test",), 1, (), None, "", (), "", 0, exhaustive=False)
+        for made in module.capsules
+        for claim in CLAIMS
+    ]
+    return replace(module, ledger=Measured(outcomes))
 
 
 def traced(function: Callable[..., Any], *arrays: Array, name: str = "graph") -> Graph:
@@ -56,6 +44,9 @@ def traced(function: Callable[..., Any], *arrays: Array, name: str = "graph") ->
     return trace_flat(flat, [type_of_array(array) for array in arrays], name=name).graph
 
 
-def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Array:
-    """Seeded normal numbers."""
-    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
+def calls(capsules: Any, cases: Any) -> list[Any]:
+    """The calls of every capsule in the cases, as pytest parameters (capsule, trial). Fails if a capsule has none."""
+    found: list[tuple[Any, Trial]] = [(made, trial) for made in capsules for trial in calls_of(made.op, cases)]
+    tried = {capsule.op for capsule, _ in found}
+    assert tried == {made.op for made in capsules}, [made.name for made in capsules if made.op not in tried]
+    return [pytest.param(made, trial, id=f"{made.name} {trial.name}") for made, trial in found]

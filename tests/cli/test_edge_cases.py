@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from torchlean.cli import edge_cases
 from torchlean.conformance import run as runner
 from torchlean.conformance.check import Check
 
@@ -22,6 +23,36 @@ def test_every_check_is_printed_with_the_peers_results(run) -> None:
     ]  # fmt: skip
     assert "checked_cpu lowered: value 122 right, 0 wrong" in result.stdout
     assert "jax 0.10.2, recorded: 61 right, 21 NaN" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (
+            80,
+            [
+                "wrong input      checked  fast     jax   torc  auto  mlx",
+                "while_loop_grad  ✓···     ✓···     E     —     —     —",
+            ],
+        ),
+        (
+            120,
+            [
+                "wrong input      checked_cpu  fast_cpu     jax 0.10.2         torch 2.13         autograd 1.9.1     "
+                "mlx 0.32",
+                "while_loop_grad  ✓···         ✓···         E ValueError: Re…  —                  —                  —",
+            ],
+        ),
+    ],
+)
+def test_it_fits_the_terminal(run, monkeypatch: pytest.MonkeyPatch, columns: int, shown: list[str]) -> None:
+    monkeypatch.setattr(edge_cases, "_columns", lambda: columns)
+    lines = run("edge-cases", "--case", "while_loop_grad").stdout.splitlines()
+    assert [line for line in lines if line in shown] == shown
+    lines = run("edge-cases").stdout.splitlines()
+    table = lines[2 : next(at for at, line in enumerate(lines) if line.startswith("checked_cpu eager"))]
+    assert max(map(len, table)) <= columns
+    assert max(map(len, lines[-2:])) <= columns
 
 
 def test_one_check_as_json(run) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends.toolbox import tried
 from control.programs import OURS, PROGRAMS, arguments
 from golden_text import require_golden
 
 import torchlean as tl
 from torchlean import ops
-from torchlean.backends import Executable, accept, plan, profiles
+from torchlean.backends import Executable, accept, plan, profiles, reference
 from torchlean.backends.audit import audit, plan_report
 from torchlean.backends.plan import Plan, Step, all_steps
 from torchlean.errors import InternalError, PlanRejected
@@ -109,7 +110,8 @@ def test_graphs_plans_and_sources_show_what_is_inside() -> None:
     require_golden(
         "graph_control_gradient", graph_text(tl.make_graph(tl.grad(lambda x, ys: example(x, ys)[0]))(*EXAMPLE))
     )
-    lowered = tl.lower(example, *EXAMPLE)
+    tried_cpu = profiles.checked_cpu.with_modules(tried(reference.MODULE))  # printed the same on every machine
+    lowered = tl.lower(example, *EXAMPLE, profile=tried_cpu)
     require_golden("plan_control", str(lowered.plan))
     require_golden("source_control", lowered.source)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -176,3 +177,44 @@ def test_the_error_shows_itself() -> None:
 
     tl.make_graph(f)(X, np.int32(1))
     assert seen == ["Error(traced, 1 checks)"]
+
+
+DIVIDED: dict[str, Any] = {
+    "/": lambda x, n: x / (x - 1),
+    "//": lambda x, n: x // (x - 1),
+    "%": lambda x, n: x % (x - 1),
+    "fmod": lambda x, n: ops.rem(x, x - 1),
+    "// of integers": lambda x, n: n // (n - 4),
+    "% of integers": lambda x, n: n % (n - 4),
+    "rem of integers": lambda x, n: ops.rem(n, n - 4),
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_every_way_to_divide_is_checked(name: str) -> None:
+    x, n = np.array([3.0, 1.0, 2.0]), np.array([5, 4, 6], np.int32)
+    error, _ = debug.checkify(DIVIDED[name], Errors.DIV)(x, n)
+    assert "divides by 0 at [1] (test_checkify.py:" in (error.get() or "")
+    error, _ = debug.checkify(DIVIDED[name], Errors.DIV)(x + 1, n + 4)
+    assert error.get() is None
+
+
+WRITTEN = ("set", "add", "multiply", "min", "max", "power", "divide", "subtract")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_every_way_to_write_entries_is_checked(name: str) -> None:
+    """A write outside is dropped, and said; one inside is not."""
+    checked = debug.checkify(lambda x, i: getattr(x.at[i], name)(2.0), Errors.INDEX)
+    error, made = checked(np.ones(3), np.int32(7))
+    assert "index 7 is outside axis 0" in (error.get() or "")
+    assert np.asarray(made).tolist() == [1.0, 1.0, 1.0]
+    error, _ = checked(np.ones(3), np.int32(2))
+    assert error.get() is None
+
+
+def test_the_ops_that_are_checked_exist() -> None:
+    module = importlib.import_module("torchlean.debug.checkify")
+    assert {op.name for op in ops.ALL_OPS} >= module._INDEXED | module._DIVIDING
+    scatters = {op.name for op in ops.ALL_OPS if op.name.startswith("scatter")}
+    assert scatters | {"gather"} == module._INDEXED

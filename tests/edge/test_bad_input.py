@@ -55,7 +55,7 @@ LARGE: dict[str, Callable[[], Any]] = {
     "full": lambda: ops.full((HUGE,), 1.0),
     "full of two axes": lambda: ops.full((HUGE, HUGE), 1.0),
     "full of 4 TiB": lambda: ops.full((2**40,), 1.0),
-    "iota": lambda: ops.iota((2**61,)),
+    "iota": lambda: ops.iota((2**61,), 0, "i64"),
     "pad": lambda: ops.pad(np.ones(2, np.float32), 0.0, ((2**61, 0),)),
     "broadcast": lambda: ops.broadcast_to(ONE, (HUGE, 8)),
     "one_hot": lambda: ops.one_hot(np.array([1]), 2**61),

@@ -107,8 +107,8 @@ def operands(sample: Sample) -> tuple[int, ...]:
 
 
 def test_the_number_of_samples_is_known() -> None:
-    assert len(COMPLEX_SMOOTH) >= 130
-    assert len({sample.op for sample in COMPLEX_SMOOTH}) >= 60
+    assert len(COMPLEX_SMOOTH) >= 165
+    assert len({sample.op for sample in COMPLEX_SMOOTH}) == 66
     assert {op for op, _ in HOLOMORPHIC} <= {sample.op for sample in COMPLEX_SMOOTH}
 
 

@@ -6,6 +6,7 @@ tangent says why. The oracle for values is the difference quotient, never anothe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from torchlean.ir.check import check
 from torchlean.ir.dtypes import DType
 from torchlean.ir.evaluate import denote
 from torchlean.ir.graph import Graph
-from torchlean.ir.ops import ALL_OPS, COMPOSITES, PRIMITIVES
+from torchlean.ir.ops import ALL_OPS, COMPOSITES, CONTROL, PRIMITIVES
 from torchlean.ir.ops.elementwise import CONVERT, Target
 from torchlean.ir.rules import NoTangent
 from torchlean.ir.tracing import trace_flat
@@ -206,17 +207,24 @@ def test_the_ops_without_a_tangent_are_these_and_say_why() -> None:
     without = [op for op in ALL_OPS if isinstance(op.diff, NoTangent)]
     assert sorted(op.name for op in without) == sorted(NO_TANGENT)
     assert [op.name for op in without if not op.diff.reason.strip()] == []
-    unsampled = {op.name for op in ALL_OPS} - {op.name for op in without} - {case.op.name for case in SMOOTH}
-    assert unsampled - set(COMPLEX) == set(), "ops without a smooth sample"
+    differentiable = {op.name for op in ALL_OPS} - {op.name for op in without}
+    for law, found, elsewhere in (
+        ("differences", SMOOTH, set(COMPLEX)),
+        ("adjoints", REVERSIBLE, {*COMPLEX, "while"}),
+        ("second order", ONE_PER_OP, {*COMPLEX, "while"}),
+        ("adjoints at kinks", FINITE, {*COMPLEX, "while"}),
+    ):
+        assert differentiable - {case.op.name for case in found} == elsewhere, f"{law}: ops without a sample"
 
 
 def test_the_number_of_cases_is_known() -> None:
-    assert len(PRIMITIVES) >= 61
-    assert len(COMPOSITES) >= 19
+    assert (len(PRIMITIVES), len(COMPOSITES), len(CONTROL)) == (136, 26, 5)
+    assert (*PRIMITIVES, *COMPOSITES, *CONTROL) == ALL_OPS
     assert {op.name for op in ALL_OPS} - {case.op.name for case in ALL_CASES} == set(), "ops without a sample"
-    assert len(ALL_CASES) >= 1100
-    assert len(SMOOTH) >= 260
-    assert len(FINITE) >= 600
+    assert min(Counter([case.op for case in ALL_CASES]).values()) >= 3
+    assert len(ALL_CASES) >= 3000
+    assert len(SMOOTH) >= 615
+    assert len(FINITE) >= 1500
 
 
 @pytest.mark.parametrize("case", params([case for case in ALL_CASES if case.op.name in NO_TANGENT]))

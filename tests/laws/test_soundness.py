@@ -25,8 +25,8 @@ from torchlean.ir.dtypes import DType
 from torchlean.ir.evaluate import denote
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.literal import Literal
-from torchlean.ir.op import NO_PARAMS, TypeFault
-from torchlean.ir.ops import ALL_OPS
+from torchlean.ir.op import NO_PARAMS, NoParams, TypeFault
+from torchlean.ir.ops import ALL_OPS, PRIMITIVES
 from torchlean.ir.ops.composite import Composed
 from torchlean.ir.tracing import trace_flat
 from torchlean.ir.types import TensorType, type_of_array
@@ -313,10 +313,12 @@ PLAIN = [case for case in ALL_CASES if is_plain(case)]
 
 
 def test_the_number_of_cases_is_known() -> None:
-    assert len(ALL_CASES) >= 1100
+    assert len(ALL_CASES) >= 3000
     assert {op.name for op in ALL_OPS if op not in FIRST} == set(), "ops without a sample"
-    assert len(ONE_PER_OP) >= 80
-    assert len(PLAIN) >= 350
+    assert [case.op for case in ONE_PER_OP] == list(ALL_OPS)
+    have_params = {op.name for op in PRIMITIVES if op.params is not NoParams} - {"constant"}
+    assert have_params - {case.op.name for case in PLAIN} == set(), "ops without a sample whose params are edited"
+    assert len(PLAIN) >= 1500
     assert len(CONVOLUTIONS) == 11
 
 

@@ -15,8 +15,10 @@ import pytest
 from torchlean.ir import ops
 from torchlean.ir.builder import CURRENT
 from torchlean.ir.op import NO_PARAMS
-from torchlean.ir.ops.elementwise import DIV
+from torchlean.ir.ops.elementwise import ADD, DIV
 from torchlean.runtime import Session, array, default_session
+from torchlean.runtime.kernels import MOST_ENTRIES, make_room
+from torchlean.runtime.report import Phase
 from torchlean.transforms.api import grad
 
 THREADS, ROUNDS = 8, 25
@@ -75,6 +77,64 @@ def test_threads_may_share_one_session() -> None:
     results = in_threads(work)
     assert len(results) == THREADS * ROUNDS
     assert all(value == (np.inf if number else 1.0) for number, value in results)
+
+
+def test_leaving_a_session_skips_the_token_another_thread_has_just_used() -> None:
+    """Between the two steps of a thread that leaves, its used token is still listed, and may be the newest."""
+    session = Session()
+
+    def half_of_leaving() -> None:
+        session._tokens.append(CURRENT.set(session))
+        CURRENT.reset(session._tokens[-1])
+
+    with session:
+        Context().run(half_of_leaving)
+    assert CURRENT.get() is not session
+    assert len(session._tokens) == 1, "the other thread's own, which that thread removes"
+
+
+def test_threads_may_share_one_tape() -> None:
+    """Each records, sweeps and reads its gradients; none gets the ids or the gradients of another."""
+    shared = Session(track_gradients=True)
+
+    def work(number: int) -> bool:
+        with shared:
+            x = shared.parameter(np.full(2, number, np.float32))
+            found = shared.backward(ops.sum(x * x * x))[x]
+            return bool((np.asarray(found) == 3 * number**2).all())
+
+    results = in_threads(work)
+    assert len(results) == THREADS * ROUNDS
+    assert all(right for _, right in results)
+    assert shared._kernels.phase is Phase.FORWARD
+
+
+def test_derivatives_that_overlap_end_in_the_order_they_began() -> None:
+    """Of two threads the first may leave first; the report must not stay with derivatives for good."""
+    session = Session()
+    first, second = session.updates(), session.updates()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    session.bind(DIV, NO_PARAMS, (session.array(1.0), session.array(1.0)))
+    assert [capsule.op for capsule in session.report.derivative] == [DIV]
+    second.__exit__(None, None, None)
+    session.bind(ADD, NO_PARAMS, (session.array(1.0), session.array(1.0)))
+    assert [capsule.op for capsule in session.report.forward] == [ADD]
+
+
+def test_two_threads_may_make_room_in_one_table() -> None:
+    class Contended(dict[int, int]):
+        """A table of which another thread drops the first key after this one has listed them."""
+
+        def __iter__(self) -> Iterator[int]:
+            keys = list(super().__iter__())
+            super().pop(0)
+            return iter(keys)
+
+    table = Contended({key: key for key in range(MOST_ENTRIES)})
+    make_room(table)
+    assert sorted(table.keys() - {0}) == list(range(MOST_ENTRIES // 2, MOST_ENTRIES))
 
 
 def test_an_op_runs_quietly_while_the_quiet_context_is_taken() -> None:

@@ -147,4 +147,4 @@ def test_the_report_as_data() -> None:
     assert len(data["derivative"]) == len(session.report.derivative) > 0
     empty = Session().report
     assert empty.lines() == [FORWARD]
-    assert empty.as_json() == {"profile": "checked_cpu", "forward": [], "derivative": []}
+    assert empty.as_json() == {"profile": "checked_cpu", "forward": [], "derivative": [], "composite_vjps": []}

@@ -239,7 +239,7 @@ def test_a_list_of_traced_values_as_an_operand() -> None:
 item assignment to a traced f32[3] which is argument 0 of f (@)
   expected: a new value: values are immutable
   got:      x[0] = …
-  fix:      build a new value with ops.select, ops.concatenate or ops.scatter_add
+  fix:      write x = x.at[index].set(value)
 """,
 )
 def test_item_assignment() -> None:
@@ -256,7 +256,7 @@ def test_item_assignment() -> None:
 item assignment to a traced f32[3] which is argument 0 of f (@)
   expected: a new value: values are immutable
   got:      x[0] = …
-  fix:      build a new value with ops.select, ops.concatenate or ops.scatter_add
+  fix:      write x = x.at[index].set(value)
 """,
 )
 def test_augmented_item_assignment() -> None:

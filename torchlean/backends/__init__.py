@@ -23,7 +23,11 @@ from torchlean.backends.capsule import (
     trusted,
     vjp_unavailable,
 )
+from torchlean.backends.compare import PlanDifference, compare
+from torchlean.backends.cost import Cost, cost
+from torchlean.backends.document import read_graph
 from torchlean.backends.executable import Executable
+from torchlean.backends.explain import Explanation, Outcome, explain
 from torchlean.backends.handler import (
     CAUTIOUS,
     FRESH,
@@ -37,17 +41,21 @@ from torchlean.backends.handler import (
     bind_capsule,
     bind_kernel,
 )
-from torchlean.backends.plan import Candidate, Failure, Plan, Refusal, Step
-from torchlean.backends.planner import explain, plan, select
+from torchlean.backends.installed import installed
+from torchlean.backends.plan import Candidate, Derivative, Failure, Plan, Refusal, Step
+from torchlean.backends.planner import plan, select
 from torchlean.backends.policy import CHECKED, EXTERNAL, STRICT, AssurancePolicy
 from torchlean.backends.profile import CapsuleModule, Profile
+from torchlean.backends.switches import LoadSetting, Switch, at_load
 from torchlean.backends.target import always_available, needs_library
 from torchlean.backends.vocabulary import (
     Accumulator,
     Claim,
     Contraction,
+    Determinism,
     Device,
     Reduction,
+    Repeats,
     Subnormals,
     TrustLevel,
     VjpMode,
@@ -74,24 +82,33 @@ __all__ = [
     "Claim",
     "Contract",
     "Contraction",
+    "Cost",
+    "Derivative",
+    "Determinism",
     "Device",
     "Executable",
+    "Explanation",
     "Expression",
     "Failure",
     "Handler",
     "Implementation",
+    "LoadSetting",
     "Normwise",
     "NotApplicable",
     "NumericalPolicy",
+    "Outcome",
     "Plan",
     "PlanAudit",
+    "PlanDifference",
     "Profile",
     "Reduction",
     "Refusal",
     "Relative",
+    "Repeats",
     "RuntimeGuard",
     "Step",
     "Subnormals",
+    "Switch",
     "TestSuite",
     "Traits",
     "TrustLevel",
@@ -101,19 +118,24 @@ __all__ = [
     "VjpMode",
     "accept",
     "always_available",
+    "at_load",
     "audit",
     "bind_capsule",
     "bind_kernel",
+    "compare",
+    "cost",
     "device_named",
     "explain",
     "groups",
     "guarded",
+    "installed",
     "label",
     "needs_library",
     "obligations",
     "plan",
     "plan_report",
     "profiles",
+    "read_graph",
     "refuses_nothing",
     "report_lines",
     "select",

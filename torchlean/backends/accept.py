@@ -2,8 +2,9 @@
 
 `AcceptedPlan` can only be made here. Checked: the graph is sound; the registry has no duplicates; the steps are exactly
 the graph's nodes; every capsule comes from the profile's modules, implements the node's op, and meets trust, evidence,
-provider, device, VJP, reduction order, availability and its own refusal of the operand types. The same holds for the
-plans of sub-graphs, which must be plans of exactly the sub-graphs in the node's params, under the same profile.
+provider, device, VJP, reduction order, determinism, availability and its own refusal of the operand types. The same
+holds for the plans of sub-graphs, which must be plans of exactly the sub-graphs in the node's params, under the same
+profile; and the profile's switches must still have the values the plan was made under.
 """
 
 from __future__ import annotations
@@ -14,9 +15,20 @@ from typing import Any, NoReturn
 from torchlean.backends.audit import PlanAudit, audit, obligations
 from torchlean.backends.capsule import Capsule
 from torchlean.backends.plan import Plan, Step
-from torchlean.backends.profile import Profile, refuse_duplicates
-from torchlean.backends.vocabulary import Claim, Reduction, TrustLevel, VjpMode, label
+from torchlean.backends.policy import AssurancePolicy
+from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
+from torchlean.backends.vocabulary import (
+    OBLIGATIONS,
+    Claim,
+    Determinism,
+    Reduction,
+    Repeats,
+    TrustLevel,
+    VjpMode,
+    label,
+)
 from torchlean.errors import GraphError, InternalError, PlanRejected
+from torchlean.evidence.standing import State
 from torchlean.ir.check import check
 from torchlean.ir.graph import Node, sub_graphs
 from torchlean.ir.ops.composite import Composite
@@ -61,7 +73,8 @@ def accept(plan: Plan) -> AcceptedPlan:
         check(plan.graph)
     except GraphError as fault:
         raise PlanRejected(f"the plan's graph is not sound: {fault}") from None
-    failures = list(dict.fromkeys(_failures(plan)))
+    drift = plan.profile.drift()
+    failures = list(dict.fromkeys(_failures(plan))) if drift is None else [f"{drift}: plan again"]
     if failures:
         shown = [f"  {failure}" for failure in failures[:_MOST_LISTED]]
         more = [f"  … and {len(failures) - _MOST_LISTED} more"] if len(failures) > _MOST_LISTED else []
@@ -104,8 +117,9 @@ def _failures_of_one(plan: Plan) -> Iterator[str]:
         yield f"the plan has {len(steps)} steps for {len(nodes)} nodes"
         return
     reasons: dict[int, tuple[str | None, list[str]]] = {}
-    registry = {id(capsule): (capsule, module.probe) for module in plan.profile.modules for capsule in module.capsules}
+    registry = {id(capsule): module for module in plan.profile.modules for capsule in module.capsules}
     decided: dict[tuple[Any, ...], str | None] = {}
+    level = plan.profile.policy.determinism
     for node, step in zip(nodes, steps, strict=True):
         capsule = step.capsule
         if node is not step.node and node != step.node:
@@ -115,10 +129,15 @@ def _failures_of_one(plan: Plan) -> Iterator[str]:
             yield f"planned operation {label(node.op)} does not match capsule operation {label(capsule.op)}"
             continue
         if id(capsule) not in reasons:
-            known = registry.get(id(capsule))
-            origin = "comes from no module of the profile" if known is None else known[1]()
-            reasons[id(capsule)] = (origin, list(_capsule_failures(capsule, plan.profile)))
+            module = registry.get(id(capsule))
+            origin = "comes from no module of the profile" if module is None else module.probe()
+            against = list(_capsule_failures(capsule, plan.profile))
+            if module is not None:
+                against += _evidence_failures(capsule, module, plan.profile.policy)
+            reasons[id(capsule)] = (origin, against)
         origin, found = reasons[id(capsule)]
+        if level is not None and (wanting := _undetermined(capsule, level)):
+            yield f"{capsule.name} {wanting}, for {label(node.op)} (step %{node.outputs[0]}, {node.where})"
         if origin is not None:
             yield f"{capsule.name} is unavailable: {origin}"
         yield from found
@@ -129,6 +148,34 @@ def _failures_of_one(plan: Plan) -> Iterator[str]:
         refused = decided[key]
         if refused is not None:
             yield f"{capsule.name} refuses {label(node.op)} of {show_types(operands)}: {refused}"
+
+
+def _undetermined(capsule: Capsule, level: Determinism) -> str | None:
+    """What a step lacks for the level asked for."""
+    order, repeated = capsule.numerics.reduction, capsule.numerics.repeats
+    fixed = (Reduction.FIXED_LEFT, Reduction.FIXED_TREE, Reduction.NOT_APPLICABLE)
+    if level is Determinism.BITWISE and order not in fixed:
+        return f"adds in {order} order, which {level} determinism excludes"
+    if level is Determinism.RUN_TO_RUN and repeated is not Repeats.SAME_BITS:
+        stated = "bits that may differ" if repeated is Repeats.MAY_DIFFER else "bits it does not state"
+        return f"gives {stated} when it is run again, which {level} determinism excludes"
+    return None
+
+
+def _evidence_failures(capsule: Capsule, module: CapsuleModule, policy: AssurancePolicy) -> Iterator[str]:
+    """The tested contracts whose records do not hold here and now."""
+    enough = {State.FRESH}
+    if not policy.exact_evidence:
+        enough.add(State.OTHER_VERSION)
+    if policy.allow_stale:
+        enough |= {State.STALE, State.NEVER_RUN}
+    for obligation in OBLIGATIONS:
+        held = module.standing(capsule, obligation)
+        if held is not None and held.state not in enough:
+            yield (
+                f"{capsule.name} has no admissible {obligation} evidence for {label(capsule.op)}: "
+                f"{held.state}, {held.reason}; to refresh it: torchlean evidence run --capsule {capsule.name}"
+            )
 
 
 def _capsule_failures(capsule: Capsule, profile: Profile) -> Iterator[str]:

@@ -19,6 +19,7 @@ from torchlean.backends.vocabulary import (
     Contraction,
     Device,
     Reduction,
+    Repeats,
     Subnormals,
     TrustLevel,
     VjpMode,
@@ -152,12 +153,15 @@ ValueBound = Bitwise | Ulp | Relative | Normwise | Unstated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumericalPolicy:
-    """The numerical facts of a kernel. None has a default: a default could be false."""
+    """The numerical facts of a kernel. None has a default that could be false: `repeats` says at first that nothing
+    is stated.
+    """
 
     reduction: Reduction
     contraction: Contraction
     subnormals: Subnormals
     accumulator: Accumulator
+    repeats: Repeats = Repeats.UNSTATED
 
 
 Refuses = Callable[[Any, tuple[TensorType, ...]], str | None]
@@ -215,7 +219,7 @@ class Capsule:
             raise ConfigError(
                 message(
                     f"{name} reduces, so its reduction order cannot be n/a",
-                    expected=f"{Reduction.FIXED_LEFT} or {Reduction.IMPLEMENTATION_DEFINED}",
+                    expected=f"{Reduction.FIXED_LEFT}, {Reduction.FIXED_TREE} or {Reduction.IMPLEMENTATION_DEFINED}",
                     got="n/a",
                     fix="state the order in which the kernel adds",
                 )

@@ -5,8 +5,10 @@ Three economies, none of which changes a bit: constants are made once; a broadca
 itself is left to them; and a ufunc writes over an operand that dies on its line. No result shares memory with an
 argument, a constant or another result.
 
-Each sub-graph of control flow becomes a function of its own, `f<n>`, which the node's kernel is given in front of its
-operands. Such a function may return memory of its arguments or of constants; the kernel copies what it passes on.
+Steps whose handlers share a grouper become one line that calls one fused kernel, whose source is listed below as
+comments (`grouping.py`). Each sub-graph of control flow becomes a function of its own, `f<n>`, which the node's kernel
+is given in front of its operands. Such a function may return memory of its arguments or of constants; the kernel copies
+what it passes on.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from torchlean.backends.accept import AcceptedPlan
-from torchlean.backends.handler import Expression, Kernel, Session, Traits, bind_capsule
+from torchlean.backends.grouping import Unit, units
+from torchlean.backends.handler import Expression, Fused, Kernel, Session, Traits, bind_capsule
 from torchlean.backends.plan import Plan
+from torchlean.errors import InternalError
 from torchlean.ir.graph import Node, is_effect
 from torchlean.ir.op import Op
 from torchlean.ir.ops.create import FULL
@@ -42,37 +46,50 @@ class Generated:
 
 @dataclass(slots=True)
 class _Line:
-    """One statement: `targets = text`, the slots it reads, and, for a ufunc, the operands it could write over."""
+    """One statement: `targets = text`, the slots it reads, and, for a ufunc, how an array to write into is added.
 
+    `position` is its step's.
+    """
+
+    position: int
     targets: tuple[int, ...]
     text: str
     reads: tuple[int, ...]
     comment: str
-    ufunc: bool
+    into: str
+    fused: Fused | None = None  # what a group of steps became; `position` is then that of its last
 
 
 def generate(accepted: AcceptedPlan, session: Session | None = None) -> Generated:
     """Bind every kernel of the plan and write the function."""
     module = _Module(session)
     body = _written(accepted, module).finish()
-    source = "\n".join([*module.legend(), *module.functions, *body, ""])
+    source = "\n".join([*module.legend(), *module.functions, *body, "", *module.listings])
     return Generated(source, module.names)
 
 
 def _written(accepted: AcceptedPlan, module: _Module) -> _Writer:
     writer = _Writer(accepted, module)
-    for position, node in enumerate(accepted.plan.graph.nodes):
-        writer.step(position, node)
+    nodes = accepted.plan.graph.nodes
+    ordered = units(accepted.plan)
+    for unit in ordered:
+        if unit.group is None:
+            writer.step(unit.positions[0], nodes[unit.positions[0]])
+        else:
+            writer.together(unit, is_last=unit is ordered[-1])
     return writer
 
 
 class _Module:
     """What the functions of one source share: global names, and the functions of sub-graphs written so far."""
 
-    def __init__(self, session: Session | None) -> None:
+    def __init__(self, session: Session | None, *, runs: bool = True) -> None:
         self.session = session
+        self.runs = runs  # False where only the lines are wanted: nothing is compiled
         self.names: dict[str, Any] = {}
         self.functions: list[str] = []
+        self.listings: list[str] = []  # the sources of fused kernels, as comments
+        self.fused: set[str] = set()  # their names
         self._named: dict[int, str] = {}
         self._written: dict[int, str] = {}
 
@@ -95,7 +112,10 @@ class _Module:
         return known
 
     def legend(self) -> list[str]:
-        lines = [f"# {name} = {_described(meaning)}" for name, meaning in list(self.names.items())[:_LEGEND]]
+        lines = [
+            f"# {name} = {'a fused kernel' if name in self.fused else _described(meaning)}"
+            for name, meaning in list(self.names.items())[:_LEGEND]
+        ]
         if len(self.names) > _LEGEND:
             lines.append(f"# … and {len(self.names) - _LEGEND} more")
         return lines
@@ -116,6 +136,8 @@ class _Writer:
         self.foreign = bytearray(count)  # memory of an argument or a constant
         self.shared = bytearray(count)  # a view of it exists, or it is one
         self.spread = bytearray(count)  # may have strides of 0
+        self.arrays = bytearray(count)  # surely an array, of rank 0 too
+        self.whole = False  # one fused kernel is the whole function, and returns its results as they are
         self.lines: list[_Line] = []
         self.bound: dict[tuple[Any, ...], Kernel] = {}
         self.constants: dict[int, Any] = {}
@@ -182,7 +204,7 @@ class _Writer:
             return
         comment = f"%{out} {self.plan.steps[position].capsule.name}, left to its consumers"
         text = f"{self.name[self.slot[source]]}.reshape({placed!r})"
-        self.lines.append(_Line((out,), text, (self.slot[source],), comment, False))
+        self.lines.append(_Line(position, (out,), text, (self.slot[source],), comment, ""))
 
     def call(self, position: int, node: Node) -> None:
         kernel, traits = self.kernel(node, position), self.traits(position)
@@ -191,7 +213,9 @@ class _Writer:
         step = self.plan.steps[position]
         if step.inner:
             operands = [self.module.function(inner) for inner in self.accepted.inner(step)] + operands
-        ufunc = traits.inplace and isinstance(kernel, np.ufunc) and len(node.outputs) == 1
+        into = ""
+        if traits.inplace and isinstance(kernel, np.ufunc) and len(node.outputs) == 1:
+            into = ", out=" if kernel in (np.maximum, np.minimum) else ", "  # of these NumPy wants it by name
         if isinstance(kernel, Expression):
             text = kernel.text(operands, self.global_name)
         else:
@@ -202,7 +226,27 @@ class _Writer:
                 self.spread[out] = node.op is BROADCAST or any(self.spread[id] for id in node.inputs)
         names = ", ".join(f"%{id}" for id in node.outputs)
         comment = f"{names} {self.plan.steps[position].capsule.name}"
-        self.lines.append(_Line(node.outputs, text, slots, comment, ufunc))
+        self.lines.append(_Line(position, node.outputs, text, slots, comment, into))
+
+    def together(self, unit: Unit, *, is_last: bool) -> None:
+        """One line for a group of steps. Its results are arrays of their own."""
+        group, grouper = unit.group, unit.grouper
+        assert group is not None
+        assert grouper is not None
+        fused = grouper.fuse(group)
+        self.whole = is_last and not self.lines and group.outputs == self.plan.graph.outputs
+        kernel = fused.kernel(packs=self.whole) if self.module.runs else _not_compiled
+        name = self.global_name(kernel)
+        slots = tuple([self.slot[id] for id in group.inputs])
+        text = f"{name}({', '.join([self.name[slot] for slot in slots])})"
+        names = ", ".join([f"%{id}" for id in group.outputs])
+        count = len(group.nodes)
+        comment = f"{names}: {count} node{'s' if count > 1 else ''} in one kernel, listed below"
+        self.module.listings += [f"# {name}:", *[f"# | {line}".rstrip() for line in fused.source.splitlines()]]
+        self.module.fused.add(name)
+        for id in group.outputs:
+            self.arrays[id] = 1
+        self.lines.append(_Line(unit.positions[-1], group.outputs, text, slots, comment, "", fused))
 
     def alias(self, out: int, operands: tuple[int, ...]) -> None:
         roots = dict.fromkeys(root for id in operands for root in self.roots[id])
@@ -217,6 +261,15 @@ class _Writer:
     # -- text ------------------------------------------------------------------------------------------------------
     def finish(self) -> list[str]:
         """The lines of the function `run`."""
+        if self.whole:
+            (line,) = self.lines
+            return [f"def run({self.arguments()}):", f"    return {line.text}  # {line.comment}"]
+        if self.lines and all([line.fused is not None for line in self.lines]):  # C raises no warnings
+            return [
+                f"def run({self.arguments()}):",
+                *self.statements("    "),
+                f"    return ({_tuple(self.results())})",
+            ]
         state = self.global_name(np.errstate)
         head = [f"def run({self.arguments()}):", f'    with {state}(all="ignore"):']
         return [*head, *self.statements("        "), f"        return ({_tuple(self.results())})"]
@@ -225,6 +278,8 @@ class _Writer:
         """The lines of the function of a sub-graph, from its parameters on; its caller ignores warnings."""
         returned = [self.name[self.slot[id]] for id in self.plan.graph.outputs]
         comment = f"  # {len(self.plan.steps)} kernels"
+        if self.whole:
+            return [f"({self.arguments()}):{comment}", f"    return {self.lines[0].text}  # {self.lines[0].comment}"]
         return [f"({self.arguments()}):{comment}", *self.statements("    "), f"    return ({_tuple(returned)})"]
 
     def arguments(self) -> str:
@@ -242,7 +297,7 @@ class _Writer:
             name = self.name[self.slot[id]]
             borrowed = self.foreign[id] or self.spread[id] or not seen.isdisjoint(self.roots[id])
             seen.update(self.roots[id])
-            if not self.types[id].shape:
+            if not self.types[id].shape and not (self.arrays[id] and not borrowed):
                 texts.append(f"{self.global_name(np.array if borrowed else np.asarray)}({name})")
             else:
                 texts.append(f"{name}.copy()" if borrowed else name)
@@ -266,18 +321,29 @@ class _Writer:
 
     def statement(self, line: _Line, dead: tuple[int, ...]) -> str:
         text = line.text
-        if line.ufunc and dead:
-            for slot in dead:
-                if slot in line.reads and self.overwritable(slot, self.types[line.targets[0]]):
-                    text = f"{text[:-1]}, {self.name[slot]})"
-                    break
+        over = self.overwritten(line, dead)
+        if over is not None:
+            text = f"{text[:-1]}{line.into}{self.name[over]})"
         freed = f"; del {', '.join(self.name[slot] for slot in dead)}" if dead else ""
         targets = ", ".join(self.name[id] for id in line.targets)
         return f"{targets} = {text}{freed}  # {line.comment}"
 
+    def overwritten(self, line: _Line, dead: tuple[int, ...]) -> int | None:
+        """The dying operand that the line writes its result into, if it does."""
+        if line.into:
+            for slot in dead:
+                if slot in line.reads and self.overwritable(slot, self.types[line.targets[0]]):
+                    return slot
+        return None
+
     def overwritable(self, slot: int, wanted: TensorType) -> bool:
         """Whether a dying value is an array of its own, of the result's type."""
         return not self.shared[slot] and not self.foreign[slot] and bool(wanted.shape) and self.types[slot] == wanted
+
+
+def _not_compiled(*operands: Any) -> Any:
+    """Stands for a kernel where only the lines of a program are wanted."""
+    raise InternalError("a program written only to be looked at was run")
 
 
 def _tuple(texts: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ class Executable:
             raise InternalError(f"an Executable is made from an AcceptedPlan, got a {type(accepted).__name__}")
         generated = generate(accepted, session)
         scope = dict(generated.names)
-        exec(compile(generated.source, f"<torchlean {accepted.plan.graph.name}>", "exec"), scope)
+        exec(compile(generated.source, f"<torchlean {accepted.plan.graph.name}>".replace("\0", "␀"), "exec"), scope)
         self.accepted = accepted
         self.source = generated.source
         self.call = scope["run"]

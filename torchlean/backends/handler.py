@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol
 
 from torchlean.backends.capsule import Capsule
@@ -60,6 +61,7 @@ class Expression:
 
 
 Kernel = Callable[..., Any] | Expression
+Workspace = Callable[[Any, tuple[TensorType, ...]], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,9 @@ class Handler(Protocol):
 class Implementation:
     """A handler made of a function: `make(params, operand types) -> Kernel`.
 
+    `workspace(params, operand types)` is the most bytes a kernel holds beside operands and results, None where that
+    is not known; without the field nothing is.
+
     Binding is where the shape guard acts: the node's operand and result types are derived again from the op's own type
     rule, and anything else is a BindError, so a kernel only ever sees the types it was made for.
     """
@@ -120,11 +125,49 @@ class Implementation:
     device: Device
     traits: Traits
     make: Callable[[Any, tuple[TensorType, ...]], Kernel]
+    workspace: Workspace | None = None
 
     def bind(self, node: Node, types: Types, session: Session | None) -> Kernel:
         operands = tuple([types[id] for id in node.inputs])
         guard_types(self.op, node, operands, tuple([types[id] for id in node.outputs]))
         return self.make(node.params, operands)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Nodes of one plan that become one kernel, operands first. `types` is indexed by value id.
+
+    `capsules` names the capsule of each node; `inputs` and `outputs` are the values that cross the border.
+    """
+
+    nodes: tuple[Node, ...]
+    capsules: tuple[str, ...]
+    types: Types
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Fused(Protocol):
+    """What a group was made into. `source` is what a reader sees; `workspace`: bytes held beside the results."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def workspace(self) -> int: ...
+    def kernel(self, *, packs: bool) -> Callable[..., Any]:
+        """The callable: an array for one result, unless `packs` asks for a tuple always."""
+        ...
+
+
+class Grouper(Protocol):
+    """A handler's `grouper`, if it has one, makes one kernel of neighbouring nodes whose handlers have the same one."""
+
+    def fuse(self, group: Group) -> Fused: ...
+
+
+def grouper_of(capsule: Capsule) -> Grouper | None:
+    """The grouper of a capsule's handler, or None: its nodes run one by one."""
+    return getattr(capsule.handler, "grouper", None)
 
 
 def guard_types(op: Op, node: Node, operands: tuple[TensorType, ...], declared: tuple[TensorType, ...]) -> None:
@@ -137,6 +180,11 @@ def guard_types(op: Op, node: Node, operands: tuple[TensorType, ...], declared: 
         raise BindError(
             message(f"{op.name} of {show_types(operands)} cannot be bound: {fault.what}", where=str(node.where))
         ) from None
+    except Exception as fault:  # a rule given another number of operands, say
+        said = f"{fault.__class__.__name__}: {fault}"
+        raise BindError(
+            message(f"{op.name} of {show_types(operands)} cannot be bound: {said}", where=str(node.where))
+        ) from None
     if made != declared:
         raise BindError(
             message(
@@ -147,17 +195,23 @@ def guard_types(op: Op, node: Node, operands: tuple[TensorType, ...], declared: 
             )
         )
     for type in made:
-        if type.nbytes > MAX_BYTES:
+        if type.nbytes > MAX_BYTES or not _has_strides(type):
             raise too_large(op, node, type)
+
+
+def _has_strides(type: TensorType) -> bool:
+    """Whether NumPy can index the axes: what an array without entries would hold, were its empty axes 1, counts too."""
+    return prod([max(size, 1) for size in type.shape]) * type.dtype.carrier.itemsize < 2**63
 
 
 def too_large(op: Op, node: Node, type: TensorType) -> LimitExceeded:
     """The refusal of a value beyond `MAX_BYTES`, before anything is allocated. Views count as if they were dense."""
+    beyond = type.nbytes > MAX_BYTES
     return LimitExceeded(
         message(
             f"{op.name} would make {type}: {type.size} entries, {type.nbytes} bytes",
-            expected=f"at most {MAX_BYTES} bytes (1 TiB) in one value",
-            got=f"{type.nbytes} bytes",
+            expected=f"at most {MAX_BYTES} bytes (1 TiB) in one value" if beyond else "axes NumPy can index",
+            got=f"{type.nbytes} bytes" if beyond else "a stride of 2**63 bytes or more",
             fix="check the shape; tracing and eval_shape give its exact type without making it",
             where=str(caller_location() if node.where is NOWHERE else node.where),
         )
@@ -165,7 +219,10 @@ def too_large(op: Op, node: Node, type: TensorType) -> LimitExceeded:
 
 
 def bind_capsule(capsule: Capsule, node: Node, types: Types, session: Session | None) -> Kernel:
-    """The kernel of a capsule for a node; BindError when capsule and handler differ in op, provider or device."""
+    """The kernel of a capsule for a node.
+
+    BindError when capsule and handler differ in op, provider or device, or when the capsule refuses the operand types.
+    """
     handler: Handler | None = capsule.handler
     if handler is None:
         raise BindError(message(f"{capsule.name} has no forward implementation for {capsule.op.name}"))
@@ -186,6 +243,16 @@ def bind_capsule(capsule: Capsule, node: Node, types: Types, session: Session | 
             )
     if node.op is not capsule.op:
         raise BindError(message(f"capsule {capsule.name} implements `{capsule.op.name}`, not `{node.op.name}`"))
+    operands = tuple([types[id] for id in node.inputs])
+    try:
+        reason = capsule.refuses(node.params, operands)
+    except Exception:
+        handler.bind(node, types, session)  # its guard knows best what is wrong with operands that are not the op's
+        raise
+    if reason is not None:
+        raise BindError(
+            message(f"{capsule.name} refuses {node.op.name} of {show_types(operands)}: {reason}", where=str(node.where))
+        )
     return handler.bind(node, types, session)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torchlean.backends.capsule import Capsule, TestSuite
-from torchlean.backends.profile import Profile
-from torchlean.backends.vocabulary import Label, label
+from torchlean.backends.profile import CapsuleModule, Profile
+from torchlean.backends.vocabulary import OBLIGATIONS, Label, VjpMode, is_derivative, label
+from torchlean.evidence.standing import Standing
 from torchlean.ir.graph import Graph, Node, sub_graphs
 from torchlean.ir.printer import folded_html
 from torchlean.ir.types import show_types
 
 MAX_LINES = 200
+_MOST_CLAIMS = 4  # named in one note
 
 
 class Failure(Label):
@@ -27,7 +30,9 @@ class Failure(Label):
     DEVICE = "device mismatch"
     VJP = "vjp mismatch"
     EVIDENCE = "evidence rejected"
+    LEDGER = "evidence not current"
     REDUCTION = "reduction order rejected"
+    DETERMINISM = "determinism rejected"
     UNAVAILABLE = "unavailable here"
     TYPES = "types refused"
 
@@ -74,6 +79,23 @@ class Expansion:
     refused: tuple[Refusal, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Derivative:
+    """Who does the `<op>.vjp` of a composite: a capsule natively (`backend-vjp`), or nodes (`torchlean-tape`)."""
+
+    op: str
+    mode: VjpMode
+    capsule: str | None
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.op} ×{self.count} ({self.mode})"
+
+    def as_json(self) -> dict[str, Any]:
+        """The derivative as plain data."""
+        return {"op": self.op, "mode": str(self.mode), "capsule": self.capsule, "count": self.count}
+
+
 class Plan:
     """A graph after expansion, one step per node, for a profile. Compare by identity; print to read."""
 
@@ -101,15 +123,34 @@ class Plan:
 
     def text(self, *, max_lines: int | None = MAX_LINES) -> str:
         """One line per kernel: id, op, type, capsule, trust, reduction order, evidence of the value; the rest below."""
-        profile = self.profile
-        lines = [f"plan: {len(self.steps)} kernels, profile {profile.name}, device {profile.device}"]
-        return "\n".join(lines + self._lines(max_lines))
+        profile, policy = self.profile, self.profile.policy
+        head = f"plan: {len(self.steps)} kernels, profile {profile.name}, device {profile.device}"
+        head += "" if policy.determinism is None else f", {policy.determinism} determinism required"
+        head += "".join([f", {variable}={value}" for variable, value in profile.switched_by or ()])
+        head += ", exact evidence required" if policy.exact_evidence else ""
+        head += ", stale evidence allowed" if policy.allow_stale else ""
+        return "\n".join([head, *self._lines(max_lines), *[f"  {note}" for note in self.evidence_notes()]])
+
+    def evidence(self, step: Step) -> dict[str, Standing]:
+        """How the evidence of each tested contract of a step's capsule stands here, by obligation."""
+        return _standings(self.profile.owners().get(id(step.capsule)), step.capsule)
+
+    def evidence_notes(self) -> list[str]:
+        """What was admitted though its evidence is not fresh: each reason once, with the claims it is of."""
+        owners = self.profile.owners()
+        notes: dict[str, list[str]] = {}
+        for capsule in {id(step.capsule): step.capsule for step in all_steps(self)}.values():
+            for obligation, standing in _standings(owners.get(id(capsule)), capsule).items():
+                if standing.reason:
+                    notes.setdefault(str(standing), []).append(f"{capsule.name} {obligation}")
+        return [f"evidence {reason} ({_some(claims)})" for reason, claims in notes.items()]
 
     def _lines(self, max_lines: int | None) -> list[str]:
         """The rows, those of inner plans indented below their step; then what was expanded or passed over."""
         lines: list[str] = []
         shown = len(self.steps) if max_lines is None else min(len(self.steps), max_lines)
-        rows = [self._row(step) for step in self.steps[:shown]]
+        owners = self.profile.owners()
+        rows = [self._row(step, owners.get(id(step.capsule))) for step in self.steps[:shown]]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
         for row, step in zip(rows, self.steps, strict=False):
             lines.append(("  " + "  ".join(map(str.ljust, row, widths))).rstrip())
@@ -118,13 +159,31 @@ class Plan:
                 lines += ["    " + line for line in inner._lines(max_lines)]
         if shown < len(self.steps):
             lines.append(f"  … {len(self.steps) - shown} more kernels …")
+        owner = {made.op: f" ({made.mode})" for made in self.derivatives(inside=False) if made.capsule is None}
         for expansion in self.expansions:
-            lines.append(f"  expanded {expansion.op} ×{expansion.count}: " + _because(expansion.refused))
+            because = _because(expansion.refused)
+            lines.append(f"  expanded {expansion.op} ×{expansion.count}{owner.get(expansion.op, '')}: {because}")
+        native = [made for made in self.derivatives(inside=False) if made.capsule is not None]
+        lines += [f"  native {made}: {made.capsule}" for made in native]
         passed = {refusal: None for step in self.steps for refusal in step.refused}
         lines.extend(f"  passed over: {refusal}" for refusal in passed)
         return lines
 
-    def _row(self, step: Step) -> tuple[str, ...]:
+    def derivatives(self, *, inside: bool = True) -> tuple[Derivative, ...]:
+        """The `<op>.vjp` of composites, in order of first use, and who does each; `inside` control flow too."""
+        found: dict[tuple[str, VjpMode, str | None], int] = {}
+        for plan in all_plans(self) if inside else [self]:
+            for step in plan.steps:
+                if is_derivative(step.node.op):
+                    key = (label(step.node.op), VjpMode.BACKEND, step.capsule.name)
+                    found[key] = found.get(key, 0) + 1
+            for made in plan.expansions:
+                if made.op.endswith(".vjp"):
+                    key = (made.op, VjpMode.TAPE, None)
+                    found[key] = found.get(key, 0) + made.count
+        return tuple([Derivative(*key, count) for key, count in found.items()])
+
+    def _row(self, step: Step, owner: CapsuleModule | None) -> tuple[str, ...]:
         graph, capsule = self.graph, step.capsule
         return (
             ",".join(f"%{id}" for id in step.node.outputs),
@@ -133,7 +192,7 @@ class Plan:
             capsule.name,
             str(capsule.trust),
             str(capsule.numerics.reduction),
-            _short_evidence(capsule),
+            _short_evidence(capsule, _standings(owner, capsule).get("value")),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -146,10 +205,30 @@ class Plan:
             "assurance": policy.label,
             "required_reduction": None if policy.reduction is None else str(policy.reduction),
             "modules": [module.name for module in self.profile.modules],
+            "allow_stale": policy.allow_stale,
+            "exact_evidence": policy.exact_evidence,
+            "evidence_notes": self.evidence_notes(),
+            "determinism": None if policy.determinism is None else str(policy.determinism),
+            "environment": dict((*self.profile.settings(), *(self.profile.switched_by or ()))),
+            "derivatives": [made.as_json() for made in self.derivatives()],
             **self._contents(),
         }
 
+    # What lies above this file is reached by name, as printing is.
+    def diff(self, other: Plan) -> Any:
+        """What changed from this plan to another, and why: a `PlanDifference`."""
+        return importlib.import_module("torchlean.backends.compare").compare(self, other)
+
+    def explain(self, which: int | str | Node) -> Any:
+        """Every candidate for a step and every reason against it: an `Explanation`.
+
+        `which` is the step's position, the name of a value it makes (`"%7"`), or its node.
+        """
+        explaining = importlib.import_module("torchlean.backends.explain")
+        return explaining.explain_node(self, explaining.step_of(self, which).node)
+
     def _contents(self) -> dict[str, Any]:
+        owners = self.profile.owners()
         return {
             "steps": [
                 {
@@ -162,6 +241,10 @@ class Plan:
                     "trust": str(step.capsule.trust),
                     "vjp": str(step.capsule.vjp_mode),
                     "reduction": str(step.capsule.numerics.reduction),
+                    "evidence": {
+                        name: str(held.state)
+                        for name, held in _standings(owners.get(id(step.capsule)), step.capsule).items()
+                    },
                     "where": str(step.node.where),
                     "refused": [refusal.text for refusal in step.refused],
                     **{name: inner._contents() for name, inner in inner_plans(step)},
@@ -181,6 +264,14 @@ def inner_plans(step: Step) -> list[tuple[str, Plan]]:
     return list(zip(names, step.inner, strict=False))
 
 
+def all_plans(plan: Plan) -> Iterator[Plan]:
+    """A plan and the plans inside it, one for each step that holds it."""
+    yield plan
+    for step in plan.steps:
+        for inner in step.inner:
+            yield from all_plans(inner)
+
+
 def all_steps(plan: Plan) -> Iterator[Step]:
     """Every step of a plan and of the plans inside it."""
     for step in plan.steps:
@@ -193,9 +284,19 @@ def _because(refused: tuple[Refusal, ...]) -> str:
     return "; ".join(map(str, refused)) if refused else "no capsule implements it"
 
 
-def _short_evidence(capsule: Capsule) -> str:
+def _standings(owner: CapsuleModule | None, capsule: Capsule) -> dict[str, Standing]:
+    found = {} if owner is None else {field: owner.standing(capsule, field) for field in OBLIGATIONS}
+    return {field: standing for field, standing in found.items() if standing is not None}
+
+
+def _some(claims: list[str]) -> str:
+    more = f" and {len(claims) - _MOST_CLAIMS} more" if len(claims) > _MOST_CLAIMS else ""
+    return ", ".join(claims[:_MOST_CLAIMS]) + more
+
+
+def _short_evidence(capsule: Capsule, standing: Standing | None) -> str:
     evidence = capsule.value.evidence
     if isinstance(evidence, TestSuite):
         names = [test.rsplit("::", 1)[-1] for test in evidence.ids]
-        return f"tested: …::{', '.join(names)}"
+        return f"tested: …::{', '.join(names)}" + ("" if standing is None else f" ({standing.state})")
     return str(evidence)

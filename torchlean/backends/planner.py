@@ -8,13 +8,16 @@ Nothing falls back silently: what was passed over is in the plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
-from torchlean.backends.capsule import Capsule, TrustedBoundary, misaligned
+from torchlean.backends.capsule import Capsule, NumericalPolicy, TrustedBoundary, misaligned
 from torchlean.backends.plan import Candidate, Expansion, Failure, Plan, Refusal, Step
+from torchlean.backends.policy import AssurancePolicy
 from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
-from torchlean.backends.vocabulary import OBLIGATIONS, Reduction, TrustLevel, VjpMode, label
+from torchlean.backends.vocabulary import OBLIGATIONS, Determinism, Reduction, Repeats, TrustLevel, VjpMode, label
 from torchlean.errors import PlanRejected
+from torchlean.evidence.standing import Standing, State
 from torchlean.ir.builder import Builder
 from torchlean.ir.graph import Graph, Node, is_effect, sub_graphs, with_sub_graphs
 from torchlean.ir.op import Op
@@ -23,23 +26,30 @@ from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import TensorType, show_types
 
 _MOST_LISTED = 20
+_REPEATED = MappingProxyType({Repeats.MAY_DIFFER: "bits that may differ", Repeats.UNSTATED: "bits it does not state"})
 
 Homeless = dict[tuple[Any, ...], tuple[Node, tuple[TensorType, ...], tuple[Refusal, ...]]]
 
 
 def explain(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile) -> tuple[Candidate, ...]:
     """Every capsule for the op, in module order, with every reason against it under the profile."""
+    profile = profile.switched()
     made: list[Candidate] = []
     for module in profile.modules:
         mine = [capsule for capsule in module.capsules if capsule.op is op]
         if mine:
             missing = module.probe()
-            made += [_candidate(capsule, missing, params, types, profile) for capsule in mine]
+            made += [_candidate(capsule, module, missing, params, types, profile) for capsule in mine]
     return tuple(made)
 
 
 def _candidate(
-    capsule: Capsule, missing: str | None, params: Any, types: tuple[TensorType, ...], profile: Profile
+    capsule: Capsule,
+    module: CapsuleModule,
+    missing: str | None,
+    params: Any,
+    types: tuple[TensorType, ...],
+    profile: Profile,
 ) -> Candidate:
     """The reasons for which acceptance refuses, by name, and three that planning adds."""
     policy = profile.policy
@@ -60,15 +70,45 @@ def _candidate(
     for field, contract in zip(OBLIGATIONS, capsule.contracts, strict=True):
         if isinstance(contract.evidence, TrustedBoundary) and not policy.trusted_external:
             found.append((Failure.EVIDENCE, f"{name} has rejected {field} evidence for {op}: {contract.evidence}"))
+    for field in OBLIGATIONS:
+        standing = module.standing(capsule, field)
+        if standing is not None and not admits(policy, standing.state):
+            found.append((Failure.LEDGER, _refuted(name, field, op, standing)))
     reduction = capsule.numerics.reduction
     if policy.reduction is not None and reduction not in (policy.reduction, Reduction.NOT_APPLICABLE):
         found.append((Failure.REDUCTION, f"{name} adds in {reduction} order, not {policy.reduction}, for {op}"))
+    against = undetermined(capsule.numerics, policy.determinism)
+    if against is not None:
+        found.append((Failure.DETERMINISM, f"{name} {against}, for {op}"))
     if missing is not None:
         found.append((Failure.UNAVAILABLE, f"{name} is unavailable here: {missing}"))
     refused = capsule.refuses(params, types)
     if refused is not None:
         found.append((Failure.TYPES, f"{name} refuses {op} of {show_types(types)}: {refused}"))
     return Candidate(capsule, tuple([Refusal(name, failure, text) for failure, text in found]))
+
+
+def admits(policy: AssurancePolicy, state: State) -> bool:
+    """Whether evidence in this state is enough: fresh always, failed never."""
+    if state is State.OTHER_VERSION:
+        return not policy.exact_evidence
+    return state is State.FRESH or (policy.allow_stale and state is not State.FAILED)
+
+
+def _refuted(name: str, field: str, op: str, standing: Standing) -> str:
+    return (
+        f"{name} has no admissible {field} evidence for {op}: {standing.state}, {standing.reason}; "
+        f"to refresh it: torchlean evidence run --capsule {name}"
+    )
+
+
+def undetermined(numerics: NumericalPolicy, level: Determinism | None) -> str | None:
+    """What a kernel lacks for a level of determinism, or None."""
+    if level is Determinism.BITWISE and numerics.reduction is Reduction.IMPLEMENTATION_DEFINED:
+        return f"adds in {numerics.reduction} order, which {level} determinism excludes"
+    if level is Determinism.RUN_TO_RUN and numerics.repeats is not Repeats.SAME_BITS:
+        return f"gives {_REPEATED[numerics.repeats]} when it is run again, which {level} determinism excludes"
+    return None
 
 
 def serves_vjp(capsule: Capsule, requested: VjpMode) -> bool:
@@ -82,6 +122,7 @@ def serves_vjp(capsule: Capsule, requested: VjpMode) -> bool:
 
 def select(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile) -> Capsule | None:
     """The capsule that would run the op, or None (a composite may then be expanded; `explain` has the reasons)."""
+    profile = profile.switched()
     refuse_duplicates(profile)
     for candidate in explain(op, params, types, profile):
         if not candidate.refusals:
@@ -114,7 +155,7 @@ class _Chooser:
     def _choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
         refused: list[Refusal] = []
         for module, capsule in self.by_op.get(op, ()):
-            candidate = _candidate(capsule, self.missing[module.name], params, types, self.profile)
+            candidate = _candidate(capsule, module, self.missing[module.name], params, types, self.profile)
             if not candidate.refusals:
                 return capsule, tuple(refused)
             refused += candidate.refusals
@@ -126,6 +167,7 @@ def plan(graph: Graph, profile: Profile) -> Plan:
 
     Raises PlanRejected naming every op that has neither capsule nor body, with the reasons against each candidate.
     """
+    profile = profile.switched()
     refuse_duplicates(profile)
     homeless: Homeless = {}
     made = _planned(graph, _Chooser(profile), homeless)

@@ -1,9 +1,12 @@
-"""The maintained profiles. `checked_cpu` is strict: one set of bits. `fast_cpu` uses BLAS and NumPy's own sums."""
+"""The maintained profiles. `checked_cpu` is strict: one set of bits. `fast_cpu` uses BLAS and NumPy's own sums.
+
+`compiled_cpu` has the bits of `checked_cpu`; lowered programs run as generated C where this machine has a compiler.
+"""
 
 from __future__ import annotations
 
+from torchlean.backends import compiled, reference
 from torchlean.backends import numpy as numpy_provider
-from torchlean.backends import reference
 from torchlean.backends.policy import CHECKED, STRICT
 from torchlean.backends.profile import Profile
 from torchlean.backends.vocabulary import Device, device_named
@@ -13,8 +16,11 @@ checked_cpu = Profile(name="checked_cpu", device=Device.CPU, modules=(reference.
 fast_cpu = Profile(
     name="fast_cpu", device=Device.CPU, modules=(numpy_provider.MODULE, reference.MODULE), policy=CHECKED
 )
+compiled_cpu = Profile(
+    name="compiled_cpu", device=Device.CPU, modules=(compiled.MODULE, reference.MODULE), policy=STRICT
+)
 
-MAINTAINED = (checked_cpu, fast_cpu)
+MAINTAINED = (checked_cpu, fast_cpu, compiled_cpu)
 
 
 def for_device(name: str) -> Profile:

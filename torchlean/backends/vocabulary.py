@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from torchlean.errors import ConfigError
 from torchlean.ir.op import Op
+from torchlean.ir.ops.composite import Composite
 
 
 class Label(Enum):
@@ -62,11 +63,33 @@ class VjpMode(Label):
 
 
 class Reduction(Label):
-    """The order in which a reducing kernel adds. `FIXED_LEFT` is the definition's left fold in index order."""
+    """The order in which a reducing kernel adds. `FIXED_LEFT` is the definition's left fold in index order;
+    `FIXED_TREE` another order that the operand types alone determine.
+    """
 
     FIXED_LEFT = "fixed-left"
+    FIXED_TREE = "fixed-tree"
     IMPLEMENTATION_DEFINED = "implementation-defined"
     NOT_APPLICABLE = "n/a"
+
+
+class Repeats(Label):
+    """Whether a kernel run again on equal operands gives the same bits, on one machine with the same libraries,
+    threads and environment, wherever in memory the operands lie.
+    """
+
+    SAME_BITS = "same bits"
+    MAY_DIFFER = "may differ"
+    UNSTATED = "unstated"
+
+
+class Determinism(Label):
+    """What a profile may ask of every step. `RUN_TO_RUN`: repeated runs give the same bits. `BITWISE`: also the order
+    of every reduction is fixed, so that other threads, machines and libraries add in the same order.
+    """
+
+    RUN_TO_RUN = "run-to-run"
+    BITWISE = "bitwise"
 
 
 class Contraction(Label):
@@ -120,6 +143,11 @@ _LABELS = MappingProxyType(
 def label(op: Op) -> str:
     """The name of an op in capsules and reports: `permute`, `matmul`, `sigmoid`, `concat`, else the op's own."""
     return _LABELS.get(op.name, op.name)
+
+
+def is_derivative(op: Op) -> bool:
+    """Whether an op is the `<op>.vjp` of a composite."""
+    return isinstance(op, Composite) and op.gradient is None and op.name.endswith(".vjp")
 
 
 def claim_text(claim: Claim, op: Op, vjp_mode: VjpMode, layout: str) -> str:

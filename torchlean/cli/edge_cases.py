@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,7 +16,8 @@ if TYPE_CHECKING:
     from torchlean.conformance.run import Result
 
 LIBRARIES = ("jax", "torch", "autograd", "mlx")
-_WIDE = 17
+_WIDE = 17  # of a column that shows values
+_READABLE = 8  # below this a column cannot
 
 
 @click.command("edge-cases")
@@ -96,25 +100,59 @@ def _marks(held: list[Result]) -> str:
     return marks
 
 
+def _columns() -> int | None:
+    """How wide the terminal is; None where the output goes to a file or pipe, which has no width."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+class _Layout(NamedTuple):
+    """Widths of the columns; too narrow for their values, what others gave is shown as a verdict only."""
+
+    name: int
+    own: int
+    other: int
+
+    @staticmethod
+    def fitting(names: list[str], own: list[str], columns: int | None) -> _Layout:
+        wide = _Layout(max(map(len, names)), max(map(len, own)), _WIDE)
+        left = len(LIBRARIES) * _WIDE if columns is None else columns - wide.name - len(own) * (wide.own + 2)
+        other = min(_WIDE, left // len(LIBRARIES) - 2) if columns is not None else _WIDE
+        return wide._replace(other=other) if other >= _READABLE else _Layout(wide.name, 7, 4)
+
+    def line(self, name: str, own: list[str], others: list[str]) -> str:
+        cells = [f"{name:<{self.name}}"]
+        cells += [f"{_cut(cell, self.own):<{self.own}}" for cell in own]
+        cells += [f"{_cut(cell, self.other):<{self.other}}" for cell in others]
+        return "  ".join(cells).rstrip()
+
+    def shown(self, text: str) -> str:
+        """What another library gave."""
+        if self.other >= _READABLE or text == "—":
+            return text
+        return text[0] if text[:2] in ("✓ ", "✗ ", "E ") else "raw"
+
+
 def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[str, Any]) -> None:
     from torchlean.conformance.run import PROFILES
 
     names = [profile.name for profile in PROFILES]
-    width = max(len(check.id) for check in checks)
     versions = recorded["versions"]
-    heads = [f"{library} {versions[library]}" for library in LIBRARIES]
+    columns = _columns()
+    layout = _Layout.fitting([check.id for check in checks], names, columns)
+    full = layout.other >= _READABLE
+    heads = [f"{library} {versions[library]}" if full else library[: layout.other] for library in LIBRARIES]
+    owns = names if full else [name.removesuffix("_cpu") for name in names]
     click.echo("value, JVP, VJP, JVP of VJP: ✓ right, ✗ wrong, · not asked; eager and lowered alike")
-    head = "".join([f"  {name:<11}" for name in names] + [f"  {name:<{_WIDE}}" for name in heads])
+    if not full:
+        click.echo("others: E an error, raw a value to judge; a wider terminal, a pipe or --json has it")
     group = ""
     for check in checks:
         if check.group != group:
             group = check.group
-            click.echo(f"\n{group:<{width}}{head}".rstrip())
+            click.echo("\n" + layout.line(_cut(group, layout.name), owns, heads))
         cells = [_marks([r for r in results[check.id] if r.place.startswith(f"{name} ")]) for name in names]
         theirs = recorded["checks"].get(check.id, {})
-        others = [_cut(theirs.get(library, "—")) for library in LIBRARIES]
-        line = "".join([f"  {cell:<11}" for cell in cells] + [f"  {cell:<{_WIDE}}" for cell in others])
-        click.echo(f"{check.id:<{width}}{line}".rstrip())
+        click.echo(layout.line(check.id, cells, [layout.shown(theirs.get(library, "—")) for library in LIBRARIES]))
         for result in results[check.id]:
             for aspect, outcome in result.outcomes.items():
                 if not outcome.right:
@@ -128,8 +166,8 @@ def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[s
         click.echo(f"{place}: {said}")
     for library in LIBRARIES:
         click.echo(f"{library} {versions[library]}, recorded: {recorded['tally'][library]}")
-    click.echo(recorded["about"])
+    click.echo(textwrap.fill(recorded["about"], min(columns or 120, 120)))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -35,8 +35,8 @@ def lower(target: str, arguments: tuple[str, ...], grad: bool, profile: str, as_
     types = [parse_type(text) for text in arguments]
     function = load_function(target)
 
-    lowered = _lowered(function, types, grad=grad, profile=profile, target=target)
-    graph, plan, source = lowered.as_text(), str(lowered.plan), lowered.source
+    program = lowered(function, types, grad=grad, profile=profile, target=target)
+    graph, plan, source = program.as_text(), str(program.plan), program.source
     if as_json:
         echo_json({"target": target, "profile": profile, "graph": graph, "plan": plan, "source": source})
         return
@@ -44,7 +44,7 @@ def lower(target: str, arguments: tuple[str, ...], grad: bool, profile: str, as_
         click.echo(f"== {title} ==\n{text.rstrip()}\n")
 
 
-def _lowered(function: Callable[..., Any], types: list[Any], *, grad: bool, profile: str, target: str) -> Any:
+def lowered(function: Callable[..., Any], types: list[Any], *, grad: bool, profile: str, target: str) -> Any:
     """`tl.lower`, with what the user's own code raises while it is traced told as an error of the input."""
     import inspect
 

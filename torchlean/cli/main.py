@@ -10,9 +10,11 @@ import click
 from torchlean.cli.complex_regression import complex_regression
 from torchlean.cli.digits import digits
 from torchlean.cli.edge_cases import edge_cases
+from torchlean.cli.evidence import evidence
 from torchlean.cli.failures import reported
 from torchlean.cli.lower import lower
 from torchlean.cli.quickstart import quickstart_mlp
+from torchlean.cli.report import report
 
 
 class Commands(click.Group):
@@ -38,7 +40,7 @@ def torchlean() -> None:
     """Typed graphs, composable transforms, and backends whose plans are checked before they run."""
 
 
-for _command in (quickstart_mlp, digits, lower, edge_cases, complex_regression):
+for _command in (quickstart_mlp, digits, lower, report, edge_cases, evidence, complex_regression):
     torchlean.add_command(_command)
 
 

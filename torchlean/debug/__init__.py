@@ -5,12 +5,12 @@
 """
 
 from torchlean.debug.checkify import Error, Errors, checkify
-from torchlean.debug.difference import Difference, diff
 from torchlean.debug.remarks import check, print
 from torchlean.debug.statistics import Statistics, stats
 from torchlean.debug.text import Text, show
 from torchlean.debug.walk import check_finite, check_nan
 from torchlean.debug.watch import nan_checks
+from torchlean.ir.difference import Difference, diff
 
 __all__ = [
     "Difference",

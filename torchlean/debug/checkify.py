@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from torchlean import pytree
-from torchlean.debug.statistics import MOVES
 from torchlean.errors import CheckFailed, message
 from torchlean.ir import ops
 from torchlean.ir.builder import CURRENT, Builder, Value, answerer
+from torchlean.ir.flops import MOVES
 from torchlean.ir.graph import Graph, Node, quiet
 from torchlean.ir.location import SourceLocation
 from torchlean.ir.op import EffectOp
@@ -33,8 +33,8 @@ from torchlean.ir.types import Shape, show_types
 from torchlean.transforms.rewrite import dead_code_eliminated
 from torchlean.transforms.trees import function_name, is_tensor, trace_tree
 
-_INDEXED = frozenset({"gather", "scatter_add"})
-_DIVIDING = frozenset({"div", "rem", "mod", "floor_divide"})  # the second operand divides
+_INDEXED = frozenset({"gather", "scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max"})
+_DIVIDING = frozenset({"div", "rem", "remainder", "floor_divide"})  # the second operand divides
 
 
 class Errors(Flag):

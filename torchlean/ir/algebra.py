@@ -2,7 +2,7 @@
 
 `Algebra` is what a definition (`Op.denote`) may use: field operations, comparisons, a left fold, and `shape` for data
 movement. `NumpyAlgebra` is the reference meaning: IEEE arithmetic of the carrier, reductions as left folds in index
-order, products rounded before they are added.
+order, products rounded before they are added, and the functions of `ir.strict`, whose bits no library decides.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 
 from torchlean.ir import gamma, special
 from torchlean.ir.carriers import complex_product, complex_quotient, convert, is_extended
+from torchlean.ir.strict import functions as strict
+from torchlean.ir.strict.functions import Strict
 
 Carrier = Any  # an array in this algebra
 
@@ -134,7 +136,7 @@ FUNCTIONS: MappingProxyType[str, Callable[..., Any]] = MappingProxyType(
 
 
 def row_major(x: Any) -> Any:
-    """`x` in row-major memory: the last bits of NumPy's exp, log, … depend on strides, so layout would decide."""
+    """`x` in row-major memory: the last bits of NumPy's own functions depend on strides, so layout would decide."""
     return x if x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
@@ -144,6 +146,21 @@ def applied(function: Callable[..., Any], *xs: Any) -> Any:
     if is_extended(carrier) and function is not np.nextafter:
         return convert(np.asarray(function(*[x.astype(np.float32) for x in xs])), carrier)
     return function(*map(row_major, xs))
+
+
+def real(function: Strict, *xs: Any) -> Any:
+    """A strict function of real numbers: those of 16 bits are computed in float32 and rounded once."""
+    carrier = xs[0].dtype
+    if carrier.itemsize > 2:
+        return function(*xs)
+    return convert(function(*[x.astype(np.float32) for x in xs]), carrier)
+
+
+def _field(function: Strict, of_complex: Callable[..., Any], *xs: Any) -> Any:
+    """A strict function; of complex numbers NumPy's, on row-major memory."""
+    if xs[0].dtype.kind == "c":
+        return of_complex(*map(row_major, xs))
+    return real(function, *xs)
 
 
 class NumpyAlgebra:
@@ -186,37 +203,34 @@ class NumpyAlgebra:
         return np.sqrt(x)
 
     def exp(self, x: Any) -> Any:
-        return np.exp(row_major(x))
+        return _field(strict.EXP, np.exp, x)
 
     def expm1(self, x: Any) -> Any:
-        return np.expm1(row_major(x))
+        return _field(strict.EXPM1, np.expm1, x)
 
     def log(self, x: Any) -> Any:
-        return np.log(row_major(x))
+        return _field(strict.LOG, np.log, x)
 
     def log1p(self, x: Any) -> Any:
-        return np.log1p(row_major(x))
+        return _field(strict.LOG1P, np.log1p, x)
 
     def sin(self, x: Any) -> Any:
-        return np.sin(row_major(x))
+        return _field(strict.SIN, np.sin, x)
 
     def cos(self, x: Any) -> Any:
-        return np.cos(row_major(x))
+        return _field(strict.COS, np.cos, x)
 
     def tanh(self, x: Any) -> Any:
-        return np.tanh(row_major(x))
+        return _field(strict.TANH, np.tanh, x)
 
     def logistic(self, x: Any) -> Any:
-        one = np.ones((), dtype=x.dtype)
-        x = row_major(x)
-        decayed = np.exp(-np.abs(x))
-        return np.where(x >= 0, one, decayed) / (one + decayed)
+        return real(strict.LOGISTIC, x)
 
     def erf(self, x: Any) -> Any:
-        return special.erf(row_major(x))
+        return real(strict.ERF, x)
 
     def pow(self, x: Any, y: Any) -> Any:
-        return np.power(row_major(x), row_major(y))
+        return _field(strict.POW, np.power, x, y)
 
     def function(self, name: str, *xs: Any) -> Any:
         return applied(FUNCTIONS[name], *xs)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from torchlean.errors import LeakedTracerError, TraceError, TypeRuleError, message
+from torchlean.errors import LeakedTracerError, TraceError, TypeRuleError, message, shown
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.literal import CONSTANT, Literal
 from torchlean.ir.location import NOWHERE, SourceLocation, caller_location
@@ -153,7 +153,7 @@ class Value(Operators):
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         self._refuse(
             "item assignment to",
-            "build a new value with ops.select, ops.concatenate or ops.scatter_add",
+            "write x = x.at[index].set(value)",
             expected="a new value: values are immutable",
             got=f"x[{index!r}] = …"[:60],
         )
@@ -415,7 +415,7 @@ def no_operand(operand: Any) -> TypeRuleError:
         message(
             f"a {type(operand).__name__} is not a tensor operand",
             expected="a torchlean array, a NumPy array or a Python number",
-            got=repr(operand)[:60],
+            got=shown(operand),
             fix="convert it first, e.g. numpy.asarray(...)",
             where=str(caller_location()),
         )

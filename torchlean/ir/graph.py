@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from torchlean.ir.location import SourceLocation
@@ -172,7 +172,12 @@ def without_effects(graph: Graph, *, in_bodies: bool = True) -> Graph:
 
 def quiet(node: Node) -> Node:
     """A node whose graphs have no effects. A composite is marked, which keeps it apart from the one that has them."""
-    params = with_sub_graphs(node.params, [without_effects(held) for _, held in sub_graphs(node.params)])
+    return with_fewer_effects(node, without_effects, "effects")
+
+
+def with_fewer_effects(node: Node, fewer: Callable[[Graph], Graph], mark: str) -> Node:
+    """A node whose graphs have been through `fewer`. A composite gets the attribute `mark`, False."""
+    params = with_sub_graphs(node.params, [fewer(held) for _, held in sub_graphs(node.params)])
     if "attributes" in params.__dataclass_fields__:
-        params = dataclasses.replace(params, attributes=(*params.attributes, ("effects", False)))
+        params = dataclasses.replace(params, attributes=(*params.attributes, (mark, False)))
     return node._replace(params=params)

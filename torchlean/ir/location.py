@@ -51,6 +51,11 @@ class SourceLocation:
         return self._filename if self._code is None else self._code.co_filename
 
     @property
+    def is_traced(self) -> bool:
+        """Whether it was seen in this process, and not read from a file that may name any place."""
+        return self._code is not None
+
+    @property
     def function(self) -> str:
         return self._function if self._code is None else self._code.co_name
 

@@ -77,10 +77,14 @@ class Custom:
 
     `vjp(params, primals, outputs, cotangents) -> cotangent or None per operand`; without one the tangent map is traced
     and pulled back, which ends because that map is made of linear ops.
+
+    `settled(params, primals, outputs, moved) -> (primals, outputs)`, of ops whose derivative divides by what may be 0:
+    other values to derive with where the tangents (or cotangents) `moved` are zero, so that zeros stay zeros there.
     """
 
     jvp: Callable[..., Sequence[MaybeTraced]]
     vjp: Callable[..., Sequence[MaybeTraced]] | None = None
+    settled: Callable[..., tuple[Sequence[Traced], Sequence[Traced]]] | None = None
 
 
 @record

@@ -4,12 +4,13 @@
 
 The hash is the SHA-256 of the canonical text of "graph"; source locations lie outside it. What was read is type-checked
 and must have the hash it claims when it is written again, so that one hash names one graph. The body of a composite
-node is taken from the file: whether this version would trace the same one is not checked here.
+node must be the one its op traces here, since a provider may run a kernel of its own for the op.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -55,8 +56,9 @@ def loads(text: str | bytes, *, extra_ops: Iterable[Op] = ()) -> Graph:
     """The graph in a JSON text (bytes are UTF-8); `extra_ops` are ops of the caller's that it may use.
 
     SerializationError says what is wrong with a text that is not a graph of a version understood here, GraphError which
-    node of a graph is ill-typed.
+    node of a graph is ill-typed, or is a composite with a body that is not its op's.
     """
+    extra_ops = tuple(extra_ops)
     document = read_json(text)
     _require_known_version(document)
     document = read_fields(document, _FIELDS, "the document")
@@ -71,7 +73,10 @@ def loads(text: str | bytes, *, extra_ops: Iterable[Op] = ()) -> Graph:
     check(graph)
     if content_hash(graph) != claimed:
         refuse("the document is not in canonical form", fix="write it again with torchlean.ir.serialize.dumps")
-    return _located(graph, document["locations"])
+    graph = _located(graph, document["locations"])
+    # The derived bodies of gradients need the transforms, which lie above this package: reached by name.
+    importlib.import_module("torchlean.transforms.bodies").check_bodies(graph, extra_ops)
+    return graph
 
 
 def _hash_of(data: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torchlean.ir import ops
 from torchlean.ir.builder import is_python_number
-from torchlean.numpy.operands import matched, operand, operands
+from torchlean.numpy.operands import matched, operand, operands, require_float
 
 __all__ = [
     "abs",
@@ -121,7 +121,11 @@ def abs(x: Any, /) -> Any:
 
 
 absolute = abs
-fabs = abs
+
+
+def fabs(x: Any, /) -> Any:
+    """The absolute value of real floating-point numbers."""
+    return ops.abs(require_float("fabs", x, complex_too=False))
 
 
 def sign(x: Any, /) -> Any:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from torchlean.ir import ops
-from torchlean.numpy.operands import operand, operands
+from torchlean.numpy.operands import operand, operands, refused
 
 __all__ = [
     "equal",
@@ -115,13 +115,21 @@ def isfinite(x: Any, /) -> Any:
 
 
 def isposinf(x: Any, /) -> Any:
-    """Whether an entry is +∞."""
-    return ops.eq(operand("isposinf", x), math.inf)
+    """Whether an entry is +∞; of real numbers."""
+    return _is_number("isposinf", x, math.inf)
 
 
 def isneginf(x: Any, /) -> Any:
-    """Whether an entry is -∞."""
-    return ops.eq(operand("isneginf", x), -math.inf)
+    """Whether an entry is -∞; of real numbers."""
+    return _is_number("isneginf", x, -math.inf)
+
+
+def _is_number(name: str, x: Any, number: float) -> Any:
+    """Whether entries are an infinity, which no integer is."""
+    x = operand(name, x)
+    if x.type.dtype.is_complex:
+        raise refused(f"{name} of {x.type}", expected="real numbers", got=x.type.dtype.short, fix="use isinf")
+    return ops.eq(x, number) if x.type.dtype.is_float else ops.full(x.type.shape, False)
 
 
 def isreal(x: Any, /) -> Any:

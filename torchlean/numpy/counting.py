@@ -37,6 +37,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
         )
     if length is None:
         refuse_traced("bincount", "give length=, the number of counts", x)
+        if x.type.size and int(smallest(x)) < 0:
+            least = str(int(smallest(x)))
+            raise refused("bincount of negative integers", expected="integers ≥ 0", got=least, fix="shift them")
         length = max(minlength, int(largest(x)) + 1 if x.type.size else 0)
     added = ops.full(x.type.shape, 1, "i32") if weights is None else operand("bincount", weights)
     return ops.scatter_add(ops.full((length,), 0, added.type.dtype), x, added)
@@ -45,21 +48,39 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The number of the bin each entry falls in (int32): `bins[i-1] <= x < bins[i]`, or `<` and `<=` with `right`.
 
-    Bins may descend, if they are known.
+    Bins may descend, if they are known: `bins[i-1] > x >= bins[i]`, or `>=` and `>` with `right`.
     """
     numbers = None if isinstance(bins, Value) else known(bins)
     bins = operand("digitize", bins)
-    if numbers is not None and numbers.size and numbers[0] > numbers[-1]:
-        found = searchsorted(ops.reverse(bins, (0,)), x, side="right" if right else "left")
-        return ops.sub(bins.type.size, found)
-    return searchsorted(bins, x, side="left" if right else "right")
+    side = "left" if right else "right"
+    if numbers is not None and numbers.ndim == 1 and numbers.size and numbers[0] > numbers[-1]:
+        _require_rising("digitize", numbers[::-1])
+        return ops.sub(bins.type.size, searchsorted(ops.reverse(bins, (0,)), x, side=side))
+    _require_rising("digitize", numbers)
+    return searchsorted(bins, x, side=side)
+
+
+def _require_rising(name: str, edges: Any) -> None:
+    """Refuse known edges that are not in order."""
+    if edges is not None and edges.ndim == 1 and bool((edges[1:] < edges[:-1]).any()):
+        raise refused(
+            f"{name}: the edges of the bins are not in order",
+            expected="each edge at least the one before it",
+            got=str(edges.tolist())[:60],
+            fix="sort them",
+        )
 
 
 def histogram_bin_edges(x: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """Edges of equal bins from the smallest to the largest entry, or over `range`; or the edges given."""
     x = operand("histogram_bin_edges", x)
     if not isinstance(bins, int):
+        _require_rising("histogram", None if isinstance(bins, Value) else known(bins))
         return operand("histogram_bin_edges", bins)
+    if bins < 1:
+        raise refused("a histogram without bins", expected="one bin or more", got=str(bins), fix="check bins")
+    if range is not None and not range[0] <= range[1]:
+        raise refused("a histogram over no range", expected="low ≤ high", got=str(range), fix="check range")
     dtype = x.type.dtype if x.type.dtype.is_float else "f32"
     if range is not None or not x.type.size:
         low, high = (0.0, 1.0) if range is None else (float(range[0]), float(range[1]))
@@ -72,7 +93,7 @@ def histogram_bin_edges(x: Any, bins: Any = 10, range: tuple[float, float] | Non
 
 
 def histogram(
-    x: Any, bins: Any = 10, range: tuple[float, float] | None = None, weights: Any = None, density: bool = False
+    x: Any, bins: Any = 10, range: tuple[float, float] | None = None, density: bool = False, weights: Any = None
 ) -> tuple[Any, Any]:
     """Counts of the entries (or sums of weights) in each bin, and the bins' edges; the last bin is closed above."""
     x = operand("histogram", x)
@@ -99,6 +120,7 @@ def histogram(
 def histogram2d(x: Any, y: Any, bins: int = 10, range: Any = None) -> tuple[Any, Any, Any]:
     """Counts of points in a grid of equal bins, and the edges of both axes."""
     x, y = operand("histogram2d", x), operand("histogram2d", y)
+    x, y = (v if v.type.dtype.is_float else ops.convert(v, "f32") for v in (x, y))
     edges = [histogram_bin_edges(v, bins, None if range is None else range[i]) for i, v in enumerate((x, y))]
     place, inside = None, None
     for v, edge in zip((x, y), edges, strict=True):

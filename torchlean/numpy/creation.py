@@ -45,18 +45,26 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
         raise _needs_copy("asarray", f"a {type(obj).__name__} may be written to")
     if isinstance(obj, list | tuple) and _holds_traced(obj):
         return _stacked(obj, dtype)
-    if isinstance(obj, list | tuple) and not np.shape(_first(obj)) and np.size(obj) == 0 and dtype is None:
-        return full(np.shape(obj), 0.0)
+    if isinstance(obj, list | tuple) and dtype is None:
+        shape = _empty_shape(obj)
+        if shape is not None:
+            return full(shape, 0.0)
     if not isinstance(obj, bool | int | float | complex | list | tuple | range | np.ndarray | np.generic):
         obj = np.asarray(obj)
     return array(obj, dtype)
 
 
-def _first(data: Any) -> Any:
-    """The first leaf of nested lists, or an empty list."""
-    while isinstance(data, list | tuple) and data:
-        data = data[0]
-    return 0 if not isinstance(data, list | tuple) else data
+def _empty_shape(data: Any) -> tuple[int, ...] | None:
+    """The shape of nested lists without a leaf; None for others, and for what no array could hold."""
+    first = data
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if not isinstance(first, list | tuple):
+        return None
+    try:
+        return np.shape(data) if np.size(data) == 0 else None
+    except ValueError:  # ragged, or deeper than an array may be
+        return None
 
 
 def _needs_copy(name: str, why: str) -> Exception:
@@ -108,6 +116,8 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
     if isinstance(fill_value, Operators):
         value = fill_value if dtype is None else ops.convert(fill_value, dtype)
         return ops.broadcast_to(value, wanted)
+    if dtype is None and isinstance(fill_value, np.generic):
+        dtype = fill_value.dtype
     held = default_of(fill_value) if dtype is None else as_dtype(dtype)
     return ops.full(wanted, _rounded(fill_value, held), held)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from torchlean.ir import ops
+from torchlean.ir.builder import is_python_number
 from torchlean.numpy.joining import concat
-from torchlean.numpy.operands import axis_of, integer, operand, refused
+from torchlean.numpy.operands import axis_of, integer, operand, refused, unknown_choice
 from torchlean.numpy.reductions import sum as sum_over
 from torchlean.numpy.reductions import sum_dtype
+from torchlean.numpy.shapes import moveaxis
 
 __all__ = [
     "cumprod",
@@ -37,12 +39,12 @@ def _running(name: str, fold: Any, start: int, x: Any, axis: int | None, dtype: 
     return ops.concatenate([first, made], at)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(x: Any, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Any:
     """Sums of the entries up to each one, in index order; with `include_initial` a 0 in front."""
     return _running("cumulative_sum", ops.cumsum, 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(x: Any, /, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Any:
     """Products of the entries up to each one, in index order; with `include_initial` a 1 in front."""
     return _running("cumulative_prod", ops.cumprod, 1, x, axis, dtype, include_initial)
 
@@ -62,7 +64,7 @@ def _flat(name: str, x: Any, axis: int | None) -> Any:
     return ops.reshape(x, (x.type.size,)) if axis is None else x
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+def diff(x: Any, /, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Any:
     """Each entry minus the one before it, n times over; of booleans, whether they differ."""
     x = operand("diff", x)
     at = axis_of("diff", axis, x.type.rank)
@@ -116,16 +118,37 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
     return sum_over(ops.mul(middle, steps), axis=at)
 
 
-def gradient(f: Any, spacing: float = 1.0, *, axis: Any = None, edge_order: int = 1) -> Any:
-    """Central differences inside and one-sided ones at the ends, along each axis; one array per axis."""
+def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Differences of second order inside and one-sided ones at the ends, along each axis; one array per axis.
+
+    `spacing`: nothing, one number for all axes, or one per axis, each a distance or a vector of coordinates.
+    """
     f = operand("gradient", f)
     axes = range(f.type.rank) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    made = [_slopes(f, axis_of("gradient", a, f.type.rank), float(spacing), edge_order) for a in axes]
+    if edge_order not in (1, 2):
+        unknown_choice("gradient", "edge_order", edge_order, (1, 2))
+    spaces = spacing or (1.0,)
+    if len(spaces) == 1 and is_python_number(spaces[0]):
+        spaces *= len(axes)
+    if len(spaces) != len(axes):
+        raise refused(
+            f"gradient along {len(axes)} axes with {len(spaces)} spacings",
+            expected="one number, or a number or vector per axis",
+            got=str(len(spaces)),
+            fix="give one per axis, or name the axis with axis=",
+        )
+    made: list[Any] = []
+    for a, space in zip(axes, spaces, strict=True):
+        at = axis_of("gradient", a, f.type.rank)
+        _require_samples(f, at, edge_order)
+        if is_python_number(space):
+            made.append(_slopes(f, at, float(space), edge_order))
+        else:
+            made.append(_slopes_between(f, at, operand("gradient", space), edge_order))
     return made[0] if len(made) == 1 else made
 
 
-def _slopes(f: Any, at: int, spacing: float, edge_order: int) -> Any:
-    lead = (slice(None),) * at
+def _require_samples(f: Any, at: int, edge_order: int) -> None:
     if f.type.shape[at] < edge_order + 1:
         raise refused(
             f"gradient of {f.type} along axis {at}",
@@ -133,6 +156,35 @@ def _slopes(f: Any, at: int, spacing: float, edge_order: int) -> Any:
             got=str(f.type.shape[at]),
             fix="use more samples",
         )
+
+
+def _slopes_between(f: Any, at: int, x: Any, edge_order: int) -> Any:
+    """`_slopes` at coordinates: the derivative there of the parabola (or line) through the nearest samples."""
+    if x.type.shape not in ((), (f.type.shape[at],)):
+        raise refused(
+            f"gradient of {f.type} at coordinates {x.type}",
+            expected=f"a number, or a vector of {f.type.shape[at]}",
+            got=str(x.type),
+            fix="give one coordinate per sample along the axis",
+        )
+    if not x.type.shape:
+        x = ops.mul(x, ops.convert(ops.iota((f.type.shape[at],), 0), x.type.dtype))
+    f = moveaxis(f, at, -1)
+    steps, rise = ops.sub(x[1:], x[:-1]), ops.sub(f[..., 1:], f[..., :-1])
+    slopes = ops.div(rise, steps)
+    before, after = steps[:-1], steps[1:]
+    both = ops.add(before, after)
+    inside = ops.div(ops.add(ops.mul(slopes[..., :-1], after), ops.mul(slopes[..., 1:], before)), both)
+    first, last = slopes[..., :1], slopes[..., -1:]
+    if edge_order == 2:
+        bend = ops.div(ops.sub(slopes[..., 1:], slopes[..., :-1]), both)
+        first = ops.sub(first, ops.mul(bend[..., :1], steps[:1]))
+        last = ops.add(last, ops.mul(bend[..., -1:], steps[-1:]))
+    return moveaxis(ops.concatenate([first, inside, last], -1), -1, at)
+
+
+def _slopes(f: Any, at: int, spacing: float, edge_order: int) -> Any:
+    lead = (slice(None),) * at
 
     def part(begin: int | None, end: int | None) -> Any:
         return f[(*lead, slice(begin, end))]

@@ -41,7 +41,7 @@ def _column(rows: int, columns: int) -> Any:
     return ops.iota((rows, columns), 1)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
     """Ones on a diagonal, zeros elsewhere."""
     check_device("eye", device)
     rows = integer("eye", "n_rows", n_rows)
@@ -68,7 +68,7 @@ def _matrix(name: str, x: Any) -> Any:
     return x
 
 
-def tril(x: Any, /, *, k: int = 0) -> Any:
+def tril(x: Any, /, k: int = 0) -> Any:
     """The entries on and below a diagonal, zeros above."""
     x = _matrix("tril", x)
     rows, columns = x.type.shape[-2:]
@@ -76,7 +76,7 @@ def tril(x: Any, /, *, k: int = 0) -> Any:
     return ops.select(ops.ge(_row(rows, columns, k), _column(rows, columns)), x, ops.full_like(x, 0))
 
 
-def triu(x: Any, /, *, k: int = 0) -> Any:
+def triu(x: Any, /, k: int = 0) -> Any:
     """The entries on and above a diagonal, zeros below."""
     x = _matrix("triu", x)
     rows, columns = x.type.shape[-2:]
@@ -84,7 +84,7 @@ def triu(x: Any, /, *, k: int = 0) -> Any:
     return ops.select(ops.le(_row(rows, columns, k), _column(rows, columns)), x, ops.full_like(x, 0))
 
 
-def diagonal(x: Any, /, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal of two axes as a new last axis."""
     x = _matrix("diagonal", x)
     first, second = axes_of("diagonal", (axis1, axis2), x.type.rank)
@@ -99,7 +99,7 @@ def diagonal(x: Any, /, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     return flat[..., begin : begin + (count - 1) * (columns + 1) + 1 : columns + 1]
 
 
-def trace(x: Any, /, *, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Any:
     """The sum of a diagonal."""
     return sum_over(diagonal(x, offset=offset, axis1=axis1, axis2=axis2), axis=-1, dtype=dtype)
 
@@ -155,7 +155,9 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     if x.type.rank != 1:
         raise refused(f"vander of {x.type}", expected="a vector", got=str(x.type), fix="flatten it first")
     count = x.type.size if N is None else N
-    powers = [ops.integer_pow(x, n) for n in range(count)]
-    if not powers:
+    if count < 1:
         return ops.full((x.type.size, 0), 0, x.type.dtype)
-    return ops.stack(powers if increasing else powers[::-1], 1)
+    ones = ops.full((x.type.size, 1), 1, x.type.dtype)
+    factors = ops.broadcast(x, (x.type.size, count - 1), (0,))
+    powers = ops.cumprod(ops.concatenate([ones, factors], 1), 1)
+    return powers if increasing else ops.reverse(powers, 1)

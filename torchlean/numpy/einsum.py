@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from torchlean.errors import shown
 from torchlean.ir import ops
 from torchlean.ir.builder import bind1
 from torchlean.ir.ops.dot import DOT_GENERAL, DotDims
@@ -90,7 +91,7 @@ def _interleaved(given: tuple[Any, ...]) -> tuple[list[Any], list[list[Any]], li
     def labels(part: Any) -> list[Any]:
         if not isinstance(part, tuple | list):
             raise refused(
-                "einsum of alternating operands and labels", expected="a list of labels", got=repr(part)[:60], fix=_FIX
+                "einsum of alternating operands and labels", expected="a list of labels", got=shown(part), fix=_FIX
             )
         return ["..." if each is Ellipsis else each for each in part]
 

@@ -15,7 +15,6 @@ from torchlean.ir import ops
 from torchlean.ir.builder import bind1
 from torchlean.ir.dtypes import DType, as_dtype
 from torchlean.ir.ops.fft import FFT, IRFFT, RFFT, RealInverse, RealTransform, Transform
-from torchlean.numpy.creation import asarray
 from torchlean.numpy.devices import check_device
 from torchlean.numpy.operands import axes_of, axis_of, integer, operand, refused, require_float, sizes, unknown_choice
 from torchlean.numpy.shapes import roll
@@ -45,17 +44,17 @@ NORMS = ("backward", "ortho", "forward")
 
 
 # -- one axis ----------------------------------------------------------------------------------------------------------
-def fft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """Yₖ = Σⱼ xⱼ·e^(-2πijk/n) along an axis, which is first cut or padded with zeros to `n`."""
     return _complex("fft", x, n, axis, norm, inverse=False)
 
 
-def ifft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """The inverse of `fft`."""
     return _complex("ifft", x, n, axis, norm, inverse=True)
 
 
-def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """The first n // 2 + 1 entries of `fft` of a real array; the others are their conjugates."""
     x = require_float("rfft", x)
     if x.type.dtype.is_complex:
@@ -64,7 +63,7 @@ def rfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
     return _scaled(bind1(RFFT, RealTransform(at), x), x.type.shape[at], norm, forward=True)
 
 
-def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """The inverse of `rfft`: `n` real entries, 2·(m - 1) of m complex ones unless given."""
     x = _as_complex("irfft", x)
     at = axis_of("irfft", axis, x.type.rank)
@@ -75,12 +74,12 @@ def irfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backw
     return _scaled(bind1(IRFFT, RealInverse(at, length), x), length, norm, forward=False)
 
 
-def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """The real transform of a sequence whose second half would be the conjugate of the first."""
     return irfft(ops.conj(_as_complex("hfft", x)), n=n, axis=axis, norm=_swapped("hfft", norm))
 
 
-def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
+def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
     """The inverse of `hfft`."""
     return ops.conj(rfft(x, n=n, axis=axis, norm=_swapped("ihfft", norm)))
 
@@ -145,21 +144,21 @@ def _plan(name: str, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None
     return list(zip(lengths, at, strict=True))
 
 
-def fftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def fftn(x: Any, /, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
     """`fft` along several axes."""
     for n, axis in _plan("fftn", x, s, axes):
         x = fft(x, n=n, axis=axis, norm=norm)
     return x
 
 
-def ifftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def ifftn(x: Any, /, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
     """The inverse of `fftn`."""
     for n, axis in _plan("ifftn", x, s, axes):
         x = ifft(x, n=n, axis=axis, norm=norm)
     return x
 
 
-def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def rfftn(x: Any, /, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
     """`rfft` along the last of the axes, `fft` along the others."""
     *others, (n, axis) = _plan("rfftn", x, s, axes)
     x = rfft(x, n=n, axis=axis, norm=norm)
@@ -168,7 +167,7 @@ def rfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward")
     return x
 
 
-def irfftn(x: Any, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
+def irfftn(x: Any, /, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
     """The inverse of `rfftn`; the last size is that of the real result."""
     *others, (n, axis) = _plan("irfftn", x, s, axes)
     for length, at in others:
@@ -197,33 +196,35 @@ def irfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: str = "backward") 
 
 
 # -- frequencies -------------------------------------------------------------------------------------------------------
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
     """The frequency of each entry of `fft`, in cycles per unit of the sample spacing `d`."""
     check_device("fftfreq", device)
     (count,) = sizes("fftfreq", n)
-    return _over([*range((count + 1) // 2), *range(-(count // 2), 0)], count, d, dtype)
+    place = ops.iota((count,), 0, DType.I64)
+    return _over(ops.select(ops.lt(place, (count + 1) // 2), place, ops.sub(place, count)), count, d, dtype)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
     """The frequency of each entry of `rfft`."""
     check_device("rfftfreq", device)
     (count,) = sizes("rfftfreq", n)
-    return _over(list(range(count // 2 + 1)), count, d, dtype)
+    return _over(ops.iota((count // 2 + 1,), 0, DType.I64), count, d, dtype)
 
 
-def _over(numbers: list[int], n: int, d: float, dtype: Any) -> Any:
+def _over(numbers: Any, n: int, d: float, dtype: Any) -> Any:
+    """The quotients by n·d, rounded from f64."""
     wanted = DType.F32 if dtype is None else as_dtype(dtype)
-    return asarray([number / (n * d) for number in numbers], dtype=wanted)
+    return ops.convert(ops.div(ops.convert(numbers, DType.F64), float(n * d)), wanted)
 
 
-def fftshift(x: Any, /, *, axes: Any = None) -> Any:
+def fftshift(x: Any, /, axes: Any = None) -> Any:
     """Frequency 0 moved to the middle of each axis."""
     x = operand("fftshift", x)
     at = axes_of("fftshift", axes, x.type.rank)
     return roll(x, tuple([x.type.shape[a] // 2 for a in at]), axis=at) if at else x
 
 
-def ifftshift(x: Any, /, *, axes: Any = None) -> Any:
+def ifftshift(x: Any, /, axes: Any = None) -> Any:
     """The inverse of `fftshift`."""
     x = operand("ifftshift", x)
     at = axes_of("ifftshift", axes, x.type.rank)

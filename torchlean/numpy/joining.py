@@ -6,9 +6,14 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from torchlean.errors import OutOfRangeError, message, shown
 from torchlean.ir import ops
+from torchlean.ir.builder import is_python_number
+from torchlean.ir.location import caller_location
 from torchlean.numpy.dtypes import result_type
-from torchlean.numpy.operands import axis_of, operand, refused
+from torchlean.numpy.operands import axis_of, operand, operand_as, refuse_traced, refused
 from torchlean.numpy.shapes import atleast_1d, atleast_2d, atleast_3d
 
 __all__ = [
@@ -39,7 +44,7 @@ def gathered(name: str, arrays: Any) -> list[Any]:
         raise refused(
             f"{name} of one {type(arrays).__name__}",
             expected="a tuple or list of arrays",
-            got=repr(arrays)[:60],
+            got=shown(arrays),
             fix=f"write tnp.{name}((x, y))",
         )
     if not arrays:
@@ -49,7 +54,7 @@ def gathered(name: str, arrays: Any) -> list[Any]:
     return [ops.convert(x, dtype) for x in xs]
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Any, /, axis: int | None = 0) -> Any:
     """The arrays one after another along an axis; flattened first when it is None."""
     xs = gathered("concat", arrays)
     if axis is None:
@@ -63,7 +68,7 @@ def concatenate(arrays: Any, axis: int | None = 0, *, dtype: Any = None) -> Any:
     return made if dtype is None else ops.convert(made, dtype)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Any:
+def stack(arrays: Any, /, axis: int = 0) -> Any:
     """The arrays, all of one shape, along a new axis."""
     xs = gathered("stack", arrays)
     return ops.stack(xs, axis_of("stack", axis, xs[0].type.rank + 1))
@@ -122,7 +127,7 @@ def _leaves(part: Any) -> list[Any]:
 
 
 # -- taking apart ------------------------------------------------------------------------------------------------------
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Any, /, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis, without it."""
     x = operand("unstack", x)
     at = axis_of("unstack", axis, x.type.rank)
@@ -178,25 +183,56 @@ def dsplit(x: Any, indices_or_sections: int | Sequence[int]) -> list[Any]:
 
 
 # -- inserting and leaving out -----------------------------------------------------------------------------------------
-def delete(x: Any, obj: int | slice | Sequence[int], axis: int | None = None) -> Any:
-    """`x` without the entries at static positions along an axis (of the flattened array when None)."""
+def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
+    """`x` without the entries at static positions along an axis (of the flattened array when None).
+
+    Positions: an integer, a slice, several integers, or a boolean for each entry.
+    """
     x = operand("delete", x)
     if axis is None:
         x, axis = ops.reshape(x, (x.type.size,)), 0
     at = axis_of("delete", axis, x.type.rank)
-    places = list(range(x.type.shape[at]))
-    gone = places[obj] if isinstance(obj, int | slice) else [places[int(each)] for each in obj]
-    left_out = {gone} if isinstance(gone, int) else set(gone)
-    return ops.take(x, [place for place in places if place not in left_out], at)
+    count = x.type.shape[at]
+    if isinstance(obj, slice):
+        left_out = set(range(count)[obj])
+    else:
+        refuse_traced("delete", "multiply by a mask, or take the entries to keep", obj)
+        given = np.asarray(obj)
+        if given.dtype == np.bool_ and given.shape != (count,):
+            raise refused(
+                f"delete: {given.size} booleans for {count} entries",
+                expected="one per entry along the axis",
+                got=str(list(given.shape)),
+                fix="make the mask as long as the axis",
+            )
+        chosen = np.flatnonzero(given) if given.dtype == np.bool_ else given.reshape(-1)
+        left_out = {_place("delete", each, x, at, count) for each in chosen.tolist()}
+    return ops.take(x, [place for place in range(count) if place not in left_out], at)
+
+
+def _place(name: str, obj: Any, x: Any, at: int, count: int) -> int:
+    """A static position below `count`, counted from 0."""
+    if isinstance(obj, bool) or not isinstance(obj, int | np.integer) or not -x.type.shape[at] <= obj < count:
+        raise OutOfRangeError(
+            message(
+                f"{name}: {obj!r} is no position along axis {at} of {x.type}",
+                expected=f"an integer in [{-x.type.shape[at]}, {count})",
+                got=repr(obj),
+                fix="check the index",
+                where=str(caller_location()),
+            )
+        )
+    return int(obj) + x.type.shape[at] if obj < 0 else int(obj)
 
 
 def insert(x: Any, obj: int, values: Any, axis: int | None = None) -> Any:
     """`values` put before one static position along an axis (of the flattened array when None)."""
-    x, values = operand("insert", x), operand("insert", values)
+    x = operand("insert", x)
+    values = operand_as("insert", values, x.type.dtype) if is_python_number(values) else operand("insert", values)
     if axis is None:
         x, axis = ops.reshape(x, (x.type.size,)), 0
     at = axis_of("insert", axis, x.type.rank)
-    place = obj + x.type.shape[at] if obj < 0 else obj
+    place = _place("insert", obj, x, at, x.type.shape[at] + 1)
     rest = (*x.type.shape[:at], *x.type.shape[at + 1 :])
     if values.type.rank < x.type.rank:
         values = (

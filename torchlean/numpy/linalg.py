@@ -88,7 +88,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Any:
     return ops.cholesky(operand("cholesky", x), upper=upper)
 
 
-def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
+def qr(x: Any, /, mode: str = "reduced") -> QRResult:
     """Q·R = x with orthonormal columns of Q, min(m, n) of them, or with mode "complete" m."""
     if mode not in ("reduced", "complete"):
         unknown_choice("qr", "mode", mode, ("reduced", "complete"))
@@ -244,7 +244,7 @@ def multi_dot(arrays: Any) -> Any:
 
 
 # -- norms -------------------------------------------------------------------------------------------------------------
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: Any, /, axis: Any = None, *, keepdims: bool = False, ord: Any = 2) -> Any:
     """(Σ|x|^ord)^(1/ord) over axes; the largest |x| for inf, the smallest for -inf, how many differ from 0 for 0."""
     x = require_float("vector_norm", x)
     if ord == 2 and not x.type.dtype.is_complex:
@@ -317,11 +317,11 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 # -- diagonals ---------------------------------------------------------------------------------------------------------
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: Any, /, offset: int = 0) -> Any:
     """A diagonal of the last two axes."""
     return diagonal_of(x, offset=offset, axis1=-2, axis2=-1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: Any, /, offset: int = 0, *, dtype: Any = None) -> Any:
     """The sum of a diagonal of the last two axes."""
     return sum_over(diagonal(x, offset=offset), axis=-1, dtype=dtype)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from torchlean.errors import OutOfRangeError, TraceError, TypeRuleError, message
+from torchlean.errors import OutOfRangeError, TraceError, TypeRuleError, message, shown
 from torchlean.ir import ops
 from torchlean.ir.builder import Value, is_python_number
 from torchlean.ir.dtypes import DType
@@ -31,7 +31,7 @@ def operand(name: str, x: Any) -> Any:
     raise refused(
         f"{name} of a {type(x).__name__}",
         expected="an array, a NumPy array or a Python number",
-        got=repr(x)[:60],
+        got=shown(x),
         fix="make it an array first: tnp.asarray(x)",
     )
 
@@ -60,6 +60,23 @@ def matched(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 def known(x: Any) -> np.ndarray[Any, Any] | None:
     """The numbers of an eager array, or None for a traced value, which has none yet."""
     return None if isinstance(x, Value) else np.asarray(x)
+
+
+def require_known_below(name: str, x: Any, count: int, what: str) -> None:
+    """OutOfRangeError when integers that are known are not all in [0, count)."""
+    numbers = known(x)
+    if numbers is None or not numbers.size or (int(numbers.min()) >= 0 and int(numbers.max()) < count):
+        return
+    wrong = int(numbers.min()) if int(numbers.min()) < 0 else int(numbers.max())
+    raise OutOfRangeError(
+        message(
+            f"{name}: {wrong} is none of the {count} {what}",
+            expected=f"integers in [0, {count})",
+            got=str(wrong),
+            fix="check the integers",
+            where=str(caller_location()),
+        )
+    )
 
 
 def refuse_traced(name: str, fix: str, *xs: Any) -> None:

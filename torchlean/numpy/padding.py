@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlean.errors import shown
 from torchlean.ir import ops
 from torchlean.ir.builder import is_python_number
 from torchlean.numpy.operands import operand, refused, unknown_choice
@@ -48,7 +49,7 @@ def _pairs(name: str, given: Any, rank: int) -> list[tuple[Any, Any]]:
         raise refused(
             f"pad: {name}={given!r} does not fit {rank} axes",
             expected="n, (before, after), or one pair per axis",
-            got=repr(given)[:60],
+            got=shown(given),
             fix="give one pair for every axis",
         ) from None
     return [(low, high) for low, high in table.tolist()]

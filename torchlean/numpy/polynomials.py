@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlean.ir import ops
-from torchlean.numpy.operands import operand
+from torchlean.numpy.operands import operand, refused
 from torchlean.numpy.products import same_dtype
 from torchlean.numpy.signals import convolve
 
@@ -54,6 +54,8 @@ def polymul(a1: Any, a2: Any, /) -> Any:
 def polyder(p: Any, m: int = 1) -> Any:
     """The m-th derivative."""
     p = operand("polyder", p)
+    if m < 0:
+        raise refused("polyder a negative number of times", expected="m ≥ 0", got=str(m), fix="use polyint")
     for _ in range(m):
         count = p.type.size
         if count <= 1:

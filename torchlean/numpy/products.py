@@ -48,7 +48,7 @@ def dot(a: Any, b: Any, /) -> Any:
     return tensordot(a, b, axes=((a.type.rank - 1,), (max(b.type.rank - 2, 0),)))
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Any:
     """Sums over pairs of axes: the last n of x1 with the first n of x2, or the two lists of axes."""
     x1, x2 = same_dtype("tensordot", x1, x2)
     if isinstance(axes, int):
@@ -69,7 +69,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     return bind1(DOT_GENERAL, DotDims(left, right, (), ()), x1, x2)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Any:
     """Sums of conj(x1) · x2 along an axis counted from the end; the others broadcast."""
     x1, x2 = same_dtype("vecdot", x1, x2)
     if axis >= 0:
@@ -120,7 +120,7 @@ def kron(a: Any, b: Any, /) -> Any:
     return ops.reshape(ops.mul(left, right), tuple([m * n for m, n in zip(first, second, strict=True)]))
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: Any, x2: Any, /, axis: int = -1) -> Any:
     """The vector product of vectors of three entries along an axis; the other axes broadcast."""
     x1, x2 = same_dtype("cross", x1, x2)
     shape = common_shape("cross", x1.type, x2.type)

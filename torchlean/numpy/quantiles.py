@@ -20,7 +20,7 @@ __all__ = [
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def quantile(x: Any, q: Any, /, *, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+def quantile(x: Any, q: Any, /, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     """The value below which the share `q` of the entries lies; NaN if an entry is. An array `q` gives leading axes.
 
     Methods: linear (between the two neighbours), lower, higher, midpoint, nearest.
@@ -28,12 +28,12 @@ def quantile(x: Any, q: Any, /, *, axis: Any = None, method: str = "linear", kee
     return of_sorted("quantile", x, q, axis, method, keepdims, skip_nan=False)
 
 
-def percentile(x: Any, q: Any, /, *, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+def percentile(x: Any, q: Any, /, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
     """`quantile` of q / 100."""
     return quantile(x, share(q), axis=axis, method=method, keepdims=keepdims)
 
 
-def median(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def median(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The middle entry, or the mean of the two in the middle."""
     return quantile(x, 0.5, axis=axis, method="midpoint", keepdims=keepdims)
 

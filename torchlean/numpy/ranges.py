@@ -126,7 +126,7 @@ def logspace(
 ) -> Any:
     """`base` to evenly spaced powers from start to stop."""
     exponents = linspace(start, stop, num, endpoint=endpoint)
-    powers = ops.exp(ops.mul(exponents, math.log(base)))
+    powers = ops.pow(float(base), exponents)
     return powers if dtype is None else ops.convert(powers, dtype)
 
 

@@ -59,7 +59,7 @@ def sum_dtype(dtype: DType, wanted: Any) -> DType:
 
 
 def sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False, where: Any = None, initial: Any = None
+    x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None, initial: Any = None
 ) -> Any:
     """The sum over axes (all when None); 0 over none."""
     x = operand("sum", x)
@@ -70,7 +70,7 @@ def sum(
 
 
 def prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False, where: Any = None, initial: Any = None
+    x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None, initial: Any = None
 ) -> Any:
     """The product over axes (all when None); 1 over none."""
     x = operand("prod", x)
@@ -80,12 +80,12 @@ def prod(
     return total if initial is None else ops.mul(total, initial)
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False, where: Any = None, initial: Any = None) -> Any:
+def max(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None, initial: Any = None) -> Any:
     """The largest entry over axes; NaN if one is. No entries and no `initial` is refused."""
     return _extreme("max", ops.amax, ops.max, x, axis, keepdims, where, initial)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False, where: Any = None, initial: Any = None) -> Any:
+def min(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None, initial: Any = None) -> Any:
     """The smallest entry over axes; NaN if one is. No entries and no `initial` is refused."""
     return _extreme("min", ops.amin, ops.min, x, axis, keepdims, where, initial)
 
@@ -112,13 +112,13 @@ def _extreme(name: str, fold: Any, pick: Any, x: Any, axis: Any, keepdims: bool,
     return found if initial is None else pick(found, initial)
 
 
-def ptp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def ptp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """The largest minus the smallest entry."""
     return ops.sub(max(x, axis=axis, keepdims=keepdims), min(x, axis=axis, keepdims=keepdims))
 
 
 # -- moments -----------------------------------------------------------------------------------------------------------
-def mean(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """The sum over axes divided by the number of entries; NaN over none. Integers need a `dtype`."""
     x = operand("mean", x) if dtype is None else ops.convert(operand("mean", x), dtype)
     x = require_float("mean", x)
@@ -142,8 +142,8 @@ def _count(name: str, x: Any, axes: tuple[int, ...], keepdims: bool, where: Any)
 def var(
     x: Any,
     /,
-    *,
     axis: Any = None,
+    *,
     correction: float = 0.0,
     ddof: float | None = None,
     keepdims: bool = False,
@@ -172,8 +172,8 @@ def _squared(x: Any) -> Any:
 def std(
     x: Any,
     /,
-    *,
     axis: Any = None,
+    *,
     correction: float = 0.0,
     ddof: float | None = None,
     keepdims: bool = False,
@@ -218,20 +218,20 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 # -- tests of all entries ----------------------------------------------------------------------------------------------
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+def all(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
     """Whether every entry is true (differs from 0); true over none."""
     x = chosen("all", truth("all", x), where, True)
     axes = axes_of("all", axis, x.type.rank)
     return kept(ops.reduce_and(x, tuple(sorted(axes))), x.type, axes, keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+def any(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Any:
     """Whether some entry is true (differs from 0); false over none."""
     x = chosen("any", truth("any", x), where, False)
     axes = axes_of("any", axis, x.type.rank)
     return kept(ops.reduce_or(x, tuple(sorted(axes))), x.type, axes, keepdims)
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many entries differ from 0, as int32."""
     return sum(truth("count_nonzero", x), axis=axis, keepdims=keepdims)

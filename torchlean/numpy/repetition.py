@@ -14,7 +14,7 @@ from torchlean.numpy.operands import axis_of, known, operand, refuse_traced, ref
 __all__ = ["repeat", "resize", "tile"]
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None, total_repeat_length: int | None = None) -> Any:
+def repeat(x: Any, repeats: Any, /, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
     """Each entry several times in a row along an axis (the flattened array when None).
 
     An array of counts must be known, since it decides the shape; in a trace give a NumPy array or a tuple.

@@ -7,7 +7,7 @@ from typing import Any
 
 from torchlean.ir import ops
 from torchlean.numpy.comparison import truth
-from torchlean.numpy.operands import axis_of, operand, refuse_traced, refused
+from torchlean.numpy.operands import axis_of, operand, refuse_traced, refused, require_known_below
 from torchlean.numpy.reductions import sum as sum_over
 
 __all__ = [
@@ -21,12 +21,12 @@ __all__ = [
 ]
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The position (int32) of the first largest entry; of the first NaN, if there is one."""
     return _position("argmax", ops.argmax, x, axis, keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any:
+def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The position (int32) of the first smallest entry; of the first NaN, if there is one."""
     return _position("argmin", ops.argmin, x, axis, keepdims)
 
@@ -88,16 +88,26 @@ def flatnonzero(x: Any) -> Any:
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
-    """Row-major positions as one index per axis."""
+    """Row-major positions as one index per axis. Known ones out of range raise OutOfRangeError."""
     from torchlean.numpy.operands import sizes
 
-    return unraveled(operand("unravel_index", indices), sizes("unravel_index", shape))
+    shape = sizes("unravel_index", shape)
+    require_known_below("unravel_index", indices, prod(shape), "positions")
+    return unraveled(operand("unravel_index", indices), shape)
 
 
 def ravel_multi_index(multi_index: Any, dims: Any) -> Any:
-    """One index per axis as row-major positions."""
+    """One index per axis as row-major positions. Known ones out of range raise OutOfRangeError."""
+    if len(multi_index) != len(dims):
+        raise refused(
+            f"ravel_multi_index of {len(multi_index)} indices in {len(dims)} axes",
+            expected="one index per axis",
+            got=str(len(multi_index)),
+            fix="pair them",
+        )
     total: Any = None
     for axis, index in enumerate(multi_index):
+        require_known_below("ravel_multi_index", index, dims[axis], f"positions along axis {axis}")
         part = ops.mul(operand("ravel_multi_index", index), prod(dims[axis + 1 :]))
         total = part if total is None else ops.add(total, part)
     return total

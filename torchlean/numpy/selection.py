@@ -15,7 +15,7 @@ from torchlean.ir.ops.gather import Mode
 from torchlean.ir.types import broadcast_shapes
 from torchlean.numpy.comparison import truth
 from torchlean.numpy.joining import gathered
-from torchlean.numpy.operands import axis_of, operand, operands, refused
+from torchlean.numpy.operands import axis_of, operand, operands, refused, require_known_below
 from torchlean.numpy.searching import nonzero, true_positions
 
 __all__ = [
@@ -51,7 +51,7 @@ def indices_of(name: str, indices: Any, mode: Mode | None) -> Any:
     return settled(indices, mode)
 
 
-def take(x: Any, indices: Any, /, *, axis: int | None = None, mode: str | None = None) -> Any:
+def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str | None = None) -> Any:
     """Entries at integer positions along an axis (which may be left out for vectors); negative ones count from the end.
 
     Known positions out of range raise OutOfRangeError; traced ones follow `mode`: "fill" (0) or "clip". With a mode,
@@ -67,7 +67,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None, mode: str | None =
     return take_at(x, indices_of("take", indices, how), at, how)
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1, mode: str | None = None) -> Any:
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1, *, mode: str | None = None) -> Any:
     """y[…, j, …] = x[…, indices[…, j, …], …]; the other axes of `x` and `indices` broadcast."""
     x = operand("take_along_axis", x)
     at = axis_of("take_along_axis", axis, x.type.rank)
@@ -88,12 +88,16 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1, mode: str | None
 
 
 def choose(selector: Any, choices: Any) -> Any:
-    """Entry `choices[selector[i]][i]`: each is chosen by comparing, so all are computed."""
+    """Entry `choices[selector[i]][i]`: each is chosen by comparing, so all are computed.
+
+    A known selector out of range raises OutOfRangeError; a traced one takes the first or the last.
+    """
     xs = gathered("choose", choices)
+    require_known_below("choose", selector, len(xs), "choices")
     selector = operand("choose", selector)
     made = xs[-1]
     for number in range(len(xs) - 2, -1, -1):
-        made = ops.select(ops.eq(selector, number), xs[number], made)
+        made = ops.select(ops.le(selector, number), xs[number], made)
     return made
 
 
@@ -115,6 +119,13 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 def piecewise(x: Any, condlist: Sequence[Any], funclist: Sequence[Any]) -> Any:
     """Functions (or numbers) of `x` where conditions hold; one more is for everywhere else. All are computed."""
     x = operand("piecewise", x)
+    if len(funclist) not in (len(condlist), len(condlist) + 1):
+        raise refused(
+            f"piecewise of {len(condlist)} conditions and {len(funclist)} functions",
+            expected="a function per condition, and perhaps one more",
+            got=str(len(funclist)),
+            fix="pair them",
+        )
     values = [each(x) if callable(each) else ops.full_like(x, each) for each in funclist]
     rest = values.pop() if len(values) == len(condlist) + 1 else ops.full_like(x, 0)
     for condition, value in zip(condlist, values, strict=True):  # the last condition that holds decides

@@ -213,7 +213,7 @@ def _each(arrays: tuple[Any, ...], function: Any) -> Any:
 
 
 # -- order -------------------------------------------------------------------------------------------------------------
-def flip(x: Any, /, *, axis: Any = None) -> Any:
+def flip(x: Any, /, axis: Any = None) -> Any:
     """Entries in reverse along these axes; all of them when none is named."""
     x = operand("flip", x)
     axes = axes_of("flip", axis, x.type.rank)
@@ -245,7 +245,7 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
             return flip(swapaxes(x, first, second), axis=second)
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
+def roll(x: Any, /, shift: Any, axis: Any = None) -> Any:
     """Entries moved along axes by static shifts, those beyond the end coming back in front."""
     x = operand("roll", x)
     if axis is None:

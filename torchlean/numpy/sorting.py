@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def sort(x: Any, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
     """Entries in order along an axis."""
     x = operand("sort", x)
     at = axis_of("sort", axis, x.type.rank)
@@ -27,7 +27,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     return ops.sort(x, axis=at)
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+def argsort(x: Any, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
     """Positions (int32) that put entries in order along an axis; equal entries keep their order, also descending."""
     x = operand("argsort", x)
     at = axis_of("argsort", axis, x.type.rank)
@@ -53,6 +53,13 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     xs = [operand("lexsort", x) for x in (keys if isinstance(keys, tuple | list) else tuple(keys))]
     if not xs:
         raise refused("lexsort without keys", expected="one key or more", got="none", fix="pass arrays")
+    if any([x.type.shape != xs[0].type.shape for x in xs]):
+        raise refused(
+            "lexsort of keys of different shapes",
+            expected="one shape",
+            got=", ".join([str(x.type) for x in xs]),
+            fix="broadcast them",
+        )
     at = axis_of("lexsort", axis, xs[0].type.rank)
     order = argsort(xs[0], axis=at)
     for x in xs[1:]:
@@ -90,7 +97,7 @@ def sort_complex(x: Any) -> Any:
     return sort(x if x.type.dtype.is_complex else ops.convert(x, "c128" if x.type.dtype.width == 64 else "c64"))
 
 
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(x1: Any, x2: Any, /, side: str = "left", *, sorter: Any = None) -> Any:
     """How many entries of the ordered vector `x1` come before each entry of `x2` (int32): a binary search.
 
     With side "right" equal entries count too. NaN comes last.

@@ -80,12 +80,12 @@ def sinc(x: Any, /) -> Any:
 
 def deg2rad(x: Any, /) -> Any:
     """Degrees to radians."""
-    return ops.mul(require_float("deg2rad", x), math.pi / 180)
+    return ops.mul(require_float("deg2rad", x, complex_too=False), math.pi / 180)
 
 
 def rad2deg(x: Any, /) -> Any:
     """Radians to degrees."""
-    return ops.mul(require_float("rad2deg", x), 180 / math.pi)
+    return ops.mul(require_float("rad2deg", x, complex_too=False), 180 / math.pi)
 
 
 radians, degrees = deg2rad, rad2deg

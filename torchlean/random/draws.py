@@ -14,9 +14,11 @@ import numpy as np
 
 from torchlean.errors import ConfigError, TypeRuleError, message
 from torchlean.ir import ops
-from torchlean.ir.builder import type_of
+from torchlean.ir.builder import is_python_number, type_of
 from torchlean.ir.dtypes import DType, as_dtype
 from torchlean.ir.location import caller_location
+from torchlean.ir.ops.promote import tensor
+from torchlean.random.arguments import require, sizes
 from torchlean.random.keys import both_words, two, used
 
 
@@ -25,6 +27,7 @@ def bits(key: Any, shape: Sequence[int] = (), dtype: Any = "u32") -> Any:
     wanted = as_dtype(dtype)
     if wanted not in (DType.U32, DType.U64):
         raise unsupported("bits", wanted, "u32 or u64")
+    shape = sizes("bits", shape)
     return words_of(used(key, "bits"), shape, wanted)
 
 
@@ -51,10 +54,29 @@ def uniform(key: Any, shape: Sequence[int] = (), dtype: Any = "f32", low: float 
     """Evenly spaced multiples of 2⁻²³ (f64: 2⁻⁵², f16: 2⁻¹⁰, bf16: 2⁻⁷) in [0, 1), scaled to [low, high) with rounding.
 
     f32 values are JAX's u·(high − low) + low, not below low; scaling may round up to `high`. (Under `jit` JAX may fuse
-    the multiplication with the addition, and differ in the last bit when the interval is not [0, 1).)
+    the multiplication with the addition, and differ in the last bit when the interval is not [0, 1).) ConfigError for
+    bounds that are no Python numbers, not in order, or further apart than the dtype reaches.
     """
     wanted = float_dtype("uniform", dtype)
+    shape = sizes("uniform", shape)
+    _require_interval(wanted, low, high)
     return uniform_of(used(key, "uniform"), shape, wanted, low, high)
+
+
+def _require_interval(dtype: DType, low: Any, high: Any) -> None:
+    largest = (2 - 2.0**-7) * 2.0**127 if dtype is DType.BF16 else float(np.finfo(dtype.carrier).max)
+    known = [isinstance(bound, int | float | np.number) and not isinstance(bound, bool) for bound in (low, high)]
+    if all(known) and low <= high and float(high) - float(low) <= largest and max(abs(low), abs(high)) <= largest:
+        return
+    raise ConfigError(
+        message(
+            f"random.uniform cannot draw from [{low!r}, {high!r}) as {dtype}",
+            expected=f"numbers, low ≤ high, at most {largest:g} apart",
+            got=f"low {low!r}, high {high!r}",
+            fix="for bounds that are tensors write low + (high - low) * random.uniform(key, shape)",
+            where=str(caller_location()),
+        )
+    )
 
 
 def uniform_of(key: Any, shape: Sequence[int], dtype: DType, low: float = 0.0, high: float = 1.0) -> Any:
@@ -75,6 +97,7 @@ def normal(key: Any, shape: Sequence[int] = (), dtype: Any = "f32") -> Any:
     Reach: about ±5.4 in f32 and ±8.4 in f64.  [Giles 2012; Box & Muller 1958]
     """
     wanted = float_dtype("normal", dtype)
+    shape = sizes("normal", shape)
     return normal_of(used(key, "normal"), shape, wanted)
 
 
@@ -123,12 +146,17 @@ def erf_inverse(x: Any) -> Any:
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None) -> Any:
-    """True with probability `p` (a number or tensor that broadcasts to `shape`): uniform f32 draws below p."""
-    size = type_of(p).shape if shape is None else tuple(shape)
-    return ops.lt(uniform_of(used(key, "bernoulli"), size, DType.F32), p)
+    """True with probability `p` (a number or tensor that broadcasts to `shape`): uniform f32 draws below p.
+
+    ConfigError for a known p outside [0, 1]. A tensor's entry below counts as 0, above as 1, NaN as 0.
+    """
+    require("bernoulli", "p", p, lambda x: (x >= 0) & (x <= 1), "a probability in [0, 1]")
+    size = type_of(p).shape if shape is None else sizes("bernoulli", shape)
+    chance = p if is_python_number(p) else ops.broadcast_to(tensor(p), size)
+    return ops.lt(uniform_of(used(key, "bernoulli"), size, DType.F32), chance)
 
 
-def randint(key: Any, shape: Sequence[int], low: int, high: int, dtype: Any = "i32") -> Any:
+def randint(key: Any, shape: Sequence[int], low: Any, high: Any, dtype: Any = "i32") -> Any:
     """Integers in [low, high), `high − low` at most 2³²: the high word of draw·(high − low), biased by less than
     (high − low)/2³². Not JAX's values. ConfigError for an empty range or bounds the dtype cannot hold.
     """
@@ -136,12 +164,15 @@ def randint(key: Any, shape: Sequence[int], low: int, high: int, dtype: Any = "i
     if not wanted.is_integer:
         raise unsupported("randint", wanted, "an integer dtype")
     limits = np.iinfo(wanted.carrier)
-    if not int(limits.min) <= low < high <= int(limits.max) + 1 or high - low > 1 << 32:
+    shape = sizes("randint", shape)
+    known = [isinstance(bound, int | np.integer) and not isinstance(bound, bool) for bound in (low, high)]
+    low, high = (int(low), int(high)) if all(known) else (low, high)
+    if not all(known) or not int(limits.min) <= low < high <= int(limits.max) + 1 or high - low > 1 << 32:
         raise ConfigError(
             message(
                 f"random.randint cannot draw from [{low}, {high}) as {wanted}",
-                expected=f"low < high within [{limits.min}, {int(limits.max) + 1}], at most 2**32 apart",
-                got=f"low {low}, high {high}",
+                expected=f"integers, low < high, within [{limits.min}, {int(limits.max) + 1}], at most 2**32 apart",
+                got=f"low {low!r}, high {high!r}",
                 fix="widen the range or the dtype",
                 where=str(caller_location()),
             )

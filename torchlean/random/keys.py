@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -12,7 +13,9 @@ from torchlean.ir import ops
 from torchlean.ir.builder import type_of
 from torchlean.ir.dtypes import DType
 from torchlean.ir.location import caller_location
+from torchlean.ir.operators import Operators
 from torchlean.ir.ops.promote import tensor
+from torchlean.random.arguments import sizes
 from torchlean.random.reuse import note
 
 WORD = 0xFFFFFFFF
@@ -34,25 +37,28 @@ def key(seed: Any) -> Any:
     return ops.constant(np.array([int(seed) >> 32, int(seed) & WORD], dtype=np.uint32))
 
 
-def split(key: Any, num: int = 2) -> Any:
-    """`num` new keys, u32[num, 2]; a batch of keys u32[…, 2] gives u32[…, num, 2]."""
-    return halves(used(key, "split"), int(num))
+def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+    """`num` new keys, u32[num, 2], or a shape of them; a batch of keys u32[…, 2] gives u32[…, num, 2]."""
+    shape = sizes("split", num)
+    return both_words(used(key, "split"), shape)
 
 
 def fold_in(key: Any, data: Any) -> Any:
-    """A new key from a key and a number below 2³² (a Python integer, or an integer tensor: one key per entry)."""
+    """A new key from a key and a number below 2³², or from an integer tensor: one key per entry, modulo 2³²."""
     key = checked(key, "fold_in")
-    if isinstance(data, int) and not 0 <= data <= WORD:
+    number = isinstance(data, int | np.integer)
+    fits = not isinstance(data, bool) and 0 <= int(data) <= WORD if number else type_of(data).dtype.is_integer
+    if not fits:
         raise ConfigError(
             message(
-                f"{data} cannot be folded into a key",
-                expected="an integer in [0, 2**32)",
-                got=str(data),
-                fix="fold in its high and low words one after the other",
+                f"{data!r} cannot be folded into a key" if number else f"{type_of(data)} cannot be folded into a key",
+                expected="an integer in [0, 2**32), or a tensor of integers",
+                got=repr(data) if number else str(type_of(data)),
+                fix="fold in its high and low words one after the other" if number else "convert it to integers",
                 where=str(caller_location()),
             )
         )
-    low = tensor(np.uint32(data) if isinstance(data, int) else data)
+    low = tensor(np.uint32(data) if number else data)
     low = ops.reshape(ops.convert(low, "u32"), (*low.type.shape, 1))
     counter = ops.concatenate([ops.full(low.type.shape, 0, "u32"), low], axis=-1)
     shape = np.broadcast_shapes(key.type.shape, counter.type.shape)
@@ -79,18 +85,24 @@ def two(key: Any) -> tuple[Any, Any]:
 
 def checked(key: Any, name: str) -> Any:
     """A key, or a batch of keys; TypeRuleError for anything else."""
+    if not isinstance(key, Operators | np.ndarray | np.generic | bool | int | float | complex):
+        raise _no_key(name, f"a {key.__class__.__name__}")
     type = type_of(key)
     if type.dtype is not DType.U32 or type.shape[-1:] != (2,):
-        raise TypeRuleError(
-            message(
-                f"random.{name}: {type} is not a key",
-                expected="u32[2], or a batch u32[…, 2]",
-                got=str(type),
-                fix="make one with torchlean.random.key(seed)",
-                where=str(caller_location()),
-            )
-        )
+        raise _no_key(name, str(type))
     return tensor(key)
+
+
+def _no_key(name: str, got: str) -> TypeRuleError:
+    return TypeRuleError(
+        message(
+            f"random.{name}: {got} is not a key",
+            expected="u32[2], or a batch u32[…, 2]",
+            got=got,
+            fix="make one with torchlean.random.key(seed)",
+            where=str(caller_location()),
+        )
+    )
 
 
 def both_words(key: Any, shape: tuple[int, ...]) -> Any:

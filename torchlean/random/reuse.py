@@ -1,62 +1,89 @@
 """check_key_reuse: every use of a key is noted, and a second one is an error that names both lines.
 
-A key of known bits is recognised by its bits, also inside a trace; a traced one by the value that holds it. What it
-cannot see: two calls of a compiled function with one key, and two traced functions handed one traced key.
+A use in a trace is refused there if the same value, or known bits, had been used on the way to it. The trace also
+holds an op that notes the bits of the key when the program runs, so what happens in loops, in the branches taken and
+in two calls of one program is seen as it happens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from torchlean.errors import KeyReuseError, message
-from torchlean.ir.builder import Builder, Value, answerer
+from torchlean.ir.builder import Answerer, Builder, Value, answerer, bind
 from torchlean.ir.location import caller_location
+from torchlean.ir.ops.effect import USE_KEY, KeyUse
 
 _Use = tuple[str, str]  # the draw, and the user's line
 
 
 class KeyWatch:
-    """The uses of keys so far: of known bits, and of traced values by the trace they belong to."""
+    """The uses of keys so far: bits that were drawn from, and, per trace, what its own code uses."""
 
-    __slots__ = ("_by_bits", "_by_trace")
+    __slots__ = ("_by_bits", "_by_trace", "_watched")
 
-    def __init__(self) -> None:
+    def __init__(self, watched: Answerer) -> None:
+        self._watched = watched
         self._by_bits: dict[Hashable, _Use] = {}
         self._by_trace: WeakKeyDictionary[Builder, dict[Hashable, _Use]] = WeakKeyDictionary()
 
     def note(self, key: Any, name: str) -> None:
-        """Remember that a key was used; KeyReuseError if it had been."""
-        current = answerer()
-        if isinstance(key, Value):
-            self._add([self._by_trace.setdefault(key.builder, {})], key.id, key, name)
+        """A draw, here and now, uses a key, or a batch of keys; KeyReuseError if one had been used."""
+        current, use = answerer(), (name, str(caller_location()))
+        if not isinstance(current, Builder):
+            for words in np.asarray(key).reshape(-1, 2).tolist():
+                self.enter(tuple(words), use)
             return
-        uses = [self._by_bits]
-        while isinstance(current, Builder):  # a body may be traced twice, so each trace notes for itself
-            uses.insert(0, self._by_trace.setdefault(current, {}))
+        # Only this trace's own table grows: a sibling branch, or the same function traced again, uses the key once.
+        own = self._by_trace.setdefault(current, {})
+        tables = [self._by_bits, own]
+        while current.parent is not None:
             current = current.parent
-        for first, second in np.asarray(key).reshape(-1, 2).tolist():
-            self._add(uses, (first, second), key, name)
+            tables.append(self._by_trace.get(current, {}))
+        if isinstance(key, Value):
+            _add(own, tables, (id(key.builder), key.id, "traced"), f"a traced {key.type}", use)
+        else:
+            for words in np.asarray(key).reshape(-1, 2).tolist():
+                _add(own, tables, tuple(words), f"key {words}", use)
+        bind(USE_KEY, KeyUse(*use, 0, self.seen), key)
 
-    def _add(self, uses: list[dict[Hashable, _Use]], mark: Hashable, key: Any, name: str) -> None:
-        """Note a use in the first table, unless one of them has it."""
-        where = str(caller_location())
-        before = next((each[mark] for each in uses if mark in each), None)
-        if before is not None:
-            raise KeyReuseError(
-                message(
-                    f"random.{name} uses a key that random.{before[0]} used at {before[1]}",
-                    expected="each key used once",
-                    got=f"key {list(mark)}" if isinstance(mark, tuple) else f"a traced {key.type}",
-                    fix="split it first: keys = random.split(key), then use keys[0] and keys[1]",
-                    where=where,
-                )
+    def enter(self, words: tuple[int, int], use: _Use) -> None:
+        """Bits are drawn from."""
+        _add(self._by_bits, [self._by_bits], words, f"key {list(words)}", use)
+
+    def seen(self, keys: np.ndarray[Any, Any], params: KeyUse) -> None:
+        """A program traced under some watch of this session uses keys u32[examples…, …, 2]; examples may share one."""
+        watch = self._watched.watch
+        if watch is None:
+            return
+        count = prod(keys.shape[params.vmaps : -1])
+        for each in keys.reshape(prod(keys.shape[: params.vmaps]), count, 2).swapaxes(0, 1).tolist():
+            for words in sorted(set(map(tuple, each))):
+                watch.enter(words, (params.draw, params.where))
+
+
+def _add(own: dict[Hashable, _Use], tables: list[dict[Hashable, _Use]], mark: Hashable, got: str, use: _Use) -> None:
+    """Enter a use in a table, unless one of the tables has it."""
+    name, where = use
+    before = next((table[mark] for table in tables if mark in table), None)
+    if before is not None:
+        again = "; in a loop, draw from random.fold_in(key, step)" if before[1] == where else ""
+        raise KeyReuseError(
+            message(
+                f"random.{name} uses a key that random.{before[0]} used at {before[1]}",
+                expected="each key used once",
+                got=got,
+                fix=f"split it first: keys = random.split(key), then use keys[0] and keys[1]{again}",
+                where=where,
             )
-        uses[0][mark] = (name, where)
+        )
+    own[mark] = use
 
 
 def note(key: Any, name: str) -> None:
@@ -68,14 +95,15 @@ def note(key: Any, name: str) -> None:
 
 @contextmanager
 def check_key_reuse() -> Generator[KeyWatch]:
-    """While entered, a key used twice raises KeyReuseError, in eager code and in what is traced.
+    """While entered, a key used twice raises KeyReuseError: in eager code, in a trace, and when what was traced runs.
 
     `split` and every draw use a key up; `fold_in` does not, but gives the same key for the same number. It watches the
-    session that answers when it is entered.
+    session that answers when it is entered, and programs traced while it is; `jit` traces anew for it. Not seen: draws
+    in a branch or loop whose condition differs between the examples of a vmap, since all run there.
     """
     current = answerer()
     before = current.watch
-    current.watch = KeyWatch()
+    current.watch = KeyWatch(current)
     try:
         yield current.watch
     finally:

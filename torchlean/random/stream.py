@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from torchlean.errors import ConfigError, message
 from torchlean.ir import ops
+from torchlean.ir.location import caller_location
 from torchlean.ir.ops import random as generators
 from torchlean.ir.ops.promote import tensor
 
@@ -45,8 +47,18 @@ class SeedStream:
 
     __slots__ = ("base", "taken")
 
-    def __init__(self, base: int) -> None:
-        self.base = base
+    def __init__(self, base: Any) -> None:
+        if isinstance(base, bool) or not isinstance(base, int | np.integer):
+            raise ConfigError(
+                message(
+                    f"SeedStream: {base!r} is not a seed",
+                    expected="an integer",
+                    got=repr(base),
+                    fix="pass a Python integer",
+                    where=str(caller_location()),
+                )
+            )
+        self.base = int(base)
         self.taken = 0
 
     def take(self) -> int:
@@ -61,8 +73,8 @@ class SeedStream:
 
 def call_key(seed: Any, counter: Any) -> Any:
     """`key_of` on tensors: u64[] from a u64 seed and an integer counter, either of which may be traced."""
-    count = np.uint64(counter) if isinstance(counter, int) else counter
-    return ops.splitmix64(ops.add(tensor(seed), ops.convert(count, "u64")))
+    start, count = (np.uint64(each & _WIDE_WORD) if isinstance(each, int) else each for each in (seed, counter))
+    return ops.splitmix64(ops.add(tensor(start), ops.convert(count, "u64")))
 
 
 def call_draws(key: Any, shape: Sequence[int]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlean.errors import TorchLeanError, TypeRuleError, message
+from torchlean.errors import TorchLeanError, TypeRuleError, message, shown
 from torchlean.ir.carriers import convert
 from torchlean.ir.dtypes import as_dtype, dtype_of_carrier
 from torchlean.ir.location import caller_location
@@ -33,7 +33,8 @@ def _from_python(data: Any, *, wants_default: bool) -> np.ndarray[Any, Any]:
         raise
     except (ValueError, TypeError) as fault:
         what = str(fault).split(".")[0]
-        raise _refused(f"a {type(data).__name__} is not rectangular data", what, "pad the rows") from None
+        fix = "nest at most 64 deep" if "number of dimension" in str(fault) else "pad the rows"
+        raise _refused(f"a {type(data).__name__} is not rectangular data", what, fix) from None
     kind = str(found.dtype.kind)
     if kind == "f" and found.size and all(type(leaf) is int for leaf in _leaves(data)):
         found = _unsigned(data)  # NumPy makes floats of integers on both sides of 2**63
@@ -41,7 +42,7 @@ def _from_python(data: Any, *, wants_default: bool) -> np.ndarray[Any, Any]:
     if kind == "O" and all(isinstance(leaf, int) for leaf in _leaves(data)):
         raise _refused("an integer fits no dtype", "an integer outside [-2**63, 2**64)", "scale the data")
     if kind not in "biufc":
-        raise _refused(f"a {type(data).__name__} is not numeric data", repr(data)[:60], "pass numbers")
+        raise _refused(f"a {type(data).__name__} is not numeric data", shown(data), "pass numbers")
     typed = _typed_leaf_dtypes(data)
     if typed:
         return found.astype(np.result_type(*typed, *_weak(data)))

@@ -6,7 +6,9 @@ A composite without a capsule becomes a program of its body's kernels. Everythin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from torchlean.backends.handler import bind_kernel
 from torchlean.backends.plan import all_steps
 from torchlean.backends.planner import plan
 from torchlean.backends.profile import Profile
+from torchlean.backends.vocabulary import is_derivative, label
 from torchlean.errors import InternalError
 from torchlean.ir.builder import type_fault_error
 from torchlean.ir.graph import Graph, Node
@@ -122,28 +125,81 @@ class Program:
         return tuple([np.asarray(values[id]) for id in self.outputs])
 
 
-class Kernels:
-    """The selections of one profile. `entries` holds those already reported for the phase that runs now."""
+class _Watched(dict[Any, Entry]):
+    """The selections of a profile with switches: every look-up asks first whether the switches are as they were."""
 
-    __slots__ = ("_accepted", "_by_phase", "_nullary", "_types", "allocator", "entries", "phase", "profile", "report")
+    __slots__ = ("_follow",)
+
+    def __init__(self, follow: Callable[[], Profile]) -> None:
+        super().__init__()
+        self._follow = follow
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self._follow()
+        return super().get(key, default)
+
+
+class Kernels:
+    """The selections of one profile. `entries` holds those already reported for the phase that runs now.
+
+    `profile` is as its switches make it. When an environment variable that is a switch changes, every selection is
+    forgotten before the next one is looked up; a profile without switches pays nothing for this.
+    """
+
+    __slots__ = (
+        "_accepted",
+        "_asked",
+        "_by_phase",
+        "_derivatives",
+        "_nullary",
+        "_types",
+        "allocator",
+        "entries",
+        "lock",
+        "phase",
+        "profile",
+        "report",
+    )
 
     def __init__(self, profile: Profile, report: BackendReport, allocator: Allocator) -> None:
-        self.profile = profile
+        self._asked = profile.for_sessions()
+        self.profile = self._asked.switched()
         self.report = report
         self.allocator = allocator
         self.phase = Phase.FORWARD
-        self._by_phase: dict[Phase, dict[Any, Entry]] = {phase: {} for phase in Phase}
+        self.lock = RLock()  # held while several steps must be seen as one by the threads that share a session
+        self._derivatives = 0  # how many are going on, in all threads
+        self._by_phase: dict[Phase, dict[Any, Entry]] = {
+            phase: _Watched(self.current_profile) if profile.has_switches else {} for phase in Phase
+        }
         self._accepted: dict[Any, Entry] = {}
         self._nullary: dict[Any, Capsule] = {}
         self._types: dict[TensorType, TensorType] = {}
         self.entries = self._by_phase[Phase.FORWARD]
 
-    def enter(self, phase: Phase) -> Phase:
-        """Attribute what is selected from now on to `phase`; the one before it."""
-        before = self.phase
-        self.phase = phase
-        self.entries = self._by_phase[phase]
-        return before
+    @contextmanager
+    def derivatives(self) -> Generator[None]:
+        """While entered, by whichever thread, what is selected is attributed to derivatives and updates."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self.lock:
+            self._derivatives += change
+            self.phase = Phase.DERIVATIVE if self._derivatives else Phase.FORWARD
+            self.entries = self._by_phase[self.phase]
+
+    def current_profile(self) -> Profile:
+        """The profile under the switches as they are now; another object than before if one has changed."""
+        if self.profile.switched_by is not None and self._asked.environment() != self.profile.switched_by:
+            with self.lock:
+                self.profile = self._asked.switched()
+                for known in (self._accepted, self._nullary, *self._by_phase.values()):
+                    known.clear()
+        return self.profile
 
     def __len__(self) -> int:
         """How many selections are remembered."""
@@ -175,6 +231,8 @@ class Kernels:
             return found  # data, not work: no line in the report, and remembering it would keep its array alive
         for capsule in found.capsules:
             self.report.used(capsule, self.phase)
+        if is_derivative(key[0]):
+            self.report.pulled_back(label(key[0]), found.capsules[0].name if found.body is None else None, self.phase)
         for entries in (self._accepted, self.entries):
             make_room(entries)
             entries[key] = found
@@ -269,4 +327,4 @@ def make_room(entries: dict[Any, Any]) -> None:
     """Drop the older half when full; what is dropped is selected again when it is next used."""
     if len(entries) >= MOST_ENTRIES:
         for key in list(entries)[: MOST_ENTRIES // 2]:
-            del entries[key]
+            entries.pop(key, None)  # another thread may be making room too

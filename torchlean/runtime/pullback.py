@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlean.backends.profile import Profile
 from torchlean.ir.graph import Graph, Node, without_effects
 from torchlean.ir.location import NOWHERE
 from torchlean.ir.op import Op
@@ -25,10 +26,11 @@ class Pullback:
     """(saved operands, saved results, cotangents) → cotangents of the wanted operands.
 
     `operands`, `results` and `cotangents` are the positions the graph reads; the others need not be kept. `program` is
-    made when it first runs, so that its capsules are reported as the derivative's.
+    made when it first runs, so that its capsules are reported as the derivative's, and again when a switch of the
+    profile has changed; `profile` is the one it was made under.
     """
 
-    __slots__ = ("cotangents", "graph", "operands", "program", "results")
+    __slots__ = ("cotangents", "graph", "operands", "profile", "program", "results")
 
     def __init__(
         self, graph: Graph, operands: tuple[int, ...], results: tuple[int, ...], cotangents: tuple[int, ...]
@@ -38,6 +40,7 @@ class Pullback:
         self.results = results
         self.cotangents = cotangents
         self.program: Program | None = None
+        self.profile: Profile | None = None
 
 
 class Pullbacks:
@@ -74,8 +77,10 @@ class Pullbacks:
         self, plan: Pullback, saved: list[np.ndarray[Any, Any]], cotangents: list[np.ndarray[Any, Any]]
     ) -> tuple[np.ndarray[Any, Any], ...]:
         """The cotangents of the wanted operands."""
-        if plan.program is None:
+        profile = self._kernels.current_profile()
+        if plan.program is None or plan.profile is not profile:
             plan.program = self._kernels.program(plan.graph)
+            plan.profile = profile
         return plan.program(*saved, *cotangents)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torchlean.backends.audit import obligations
 from torchlean.backends.capsule import Capsule, report_lines
-from torchlean.backends.vocabulary import label
+from torchlean.backends.vocabulary import VjpMode, label
 
 
 class Phase(Enum):
@@ -38,34 +38,52 @@ def header(phase: Phase) -> str:
 class BackendReport:
     """The selections of one session, in order of first use. `tell`, if given, receives each line as it is made."""
 
-    __slots__ = ("_open", "_phase_of", "_tell", "profile")
+    __slots__ = ("_open", "_phase_of", "_tell", "_vjps", "profile")
 
     def __init__(self, profile: str, tell: Callable[[str], None] | None = None) -> None:
         self.profile = profile
         self._tell = tell
         self._open = Phase.FORWARD
-        self._phase_of: dict[int, tuple[Capsule, Phase]] = {}  # by identity: a handler need not be hashable
+        self._vjps: dict[tuple[str, str | None], None] = {}
+        # Capsules by identity, since a handler need not be hashable; composites' VJPs by name and capsule.
+        self._phase_of: dict[Any, tuple[Capsule | str, Phase]] = {}
         if tell is not None:
             tell(header(Phase.FORWARD))
 
     def used(self, capsule: Capsule, phase: Phase) -> None:
         """Note a selection; only the first one per capsule is news, and a forward use outranks a derivative's."""
-        known = self._phase_of.get(id(capsule))
+        self._note(id(capsule), capsule, phase)
+
+    def pulled_back(self, op: str, capsule: str | None, phase: Phase) -> None:
+        """Note who does the `<op>.vjp` of a composite: a capsule natively, or (None) the kernels of its nodes."""
+        self._vjps[op, capsule] = None
+        self._note((op, capsule), f"  {op}: {capsule or 'expanded into its nodes'} vjp={_owner(capsule)}", phase)
+
+    def _note(self, key: Any, used: Capsule | str, phase: Phase) -> None:
+        known = self._phase_of.get(key)
         if known is not None:
             if known[1] in (phase, Phase.FORWARD):
                 return
-            del self._phase_of[id(capsule)]  # it moves to the end of the forward's list
-        self._phase_of[id(capsule)] = (capsule, phase)
+            self._phase_of.pop(key, None)  # it moves to the end of the forward's list
+        self._phase_of[key] = (used, phase)
         if self._tell is not None:
             if phase is not self._open:
                 self._open = phase
                 self._tell(header(phase))
-            for line in report_lines(capsule):
+            for line in _lines_of(used):
                 self._tell(line)
+
+    @property
+    def vjps(self) -> tuple[tuple[str, VjpMode, str | None], ...]:
+        """The `<op>.vjp` of composites that ran: the op, who owns its derivative, and the capsule of a native one."""
+        return tuple([(op, _owner(capsule), capsule) for op, capsule in tuple(self._vjps)])
 
     def capsules(self, phase: Phase) -> tuple[Capsule, ...]:
         """The capsules of one list, in order of first use."""
-        return tuple([capsule for capsule, of in self._phase_of.values() if of is phase])
+        return tuple([used for used in self._used(phase) if isinstance(used, Capsule)])
+
+    def _used(self, phase: Phase) -> list[Capsule | str]:
+        return [used for used, of in tuple(self._phase_of.values()) if of is phase]
 
     @property
     def forward(self) -> tuple[Capsule, ...]:
@@ -79,11 +97,11 @@ class BackendReport:
         """The whole report as text lines. The first header is always there; the second only when it has entries."""
         made: list[str] = []
         for phase, text in HEADERS:
-            listed = self.capsules(phase)
+            listed = self._used(phase)
             if listed or phase is Phase.FORWARD:
                 made.append(text)
-            for capsule in listed:
-                made += report_lines(capsule)
+            for used in listed:
+                made += _lines_of(used)
         return made
 
     def __str__(self) -> str:
@@ -92,8 +110,17 @@ class BackendReport:
     def as_json(self) -> dict[str, Any]:
         """The report as plain data."""
         return {"profile": self.profile} | {
-            phase.value: [_capsule_data(capsule) for capsule in self.capsules(phase)] for phase, _ in HEADERS
+            **{phase.value: [_capsule_data(capsule) for capsule in self.capsules(phase)] for phase, _ in HEADERS},
+            "composite_vjps": [{"op": op, "mode": str(mode), "capsule": name} for op, mode, name in self.vjps],
         }
+
+
+def _owner(capsule: str | None) -> VjpMode:
+    return VjpMode.TAPE if capsule is None else VjpMode.BACKEND
+
+
+def _lines_of(used: Capsule | str) -> list[str]:
+    return [used] if isinstance(used, str) else report_lines(used)
 
 
 def _capsule_data(capsule: Capsule) -> dict[str, Any]:

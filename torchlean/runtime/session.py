@@ -29,7 +29,7 @@ from torchlean.runtime.gradients import Gradients
 from torchlean.runtime.handles import foreign, not_float, not_scalar, stale, unrecorded
 from torchlean.runtime.host import as_host
 from torchlean.runtime.kernels import Entry, Kernels
-from torchlean.runtime.report import BackendReport, Phase
+from torchlean.runtime.report import BackendReport
 from torchlean.runtime.tape import Tape
 from torchlean.transforms.custom import CUSTOM_CALL
 from torchlean.transforms.rewrite import dead_code_eliminated
@@ -41,6 +41,7 @@ class Session:
     """Runs ops eagerly on `profile`. With `track_gradients` it records what depends on its parameters and inputs.
 
     `show_backend` hands each report line to `report` as it is made; the same lines are in `session.report` in any case.
+    Threads may share a session: its tape is recorded and swept by one at a time, and `reset_tape` is for all of them.
     """
 
     __slots__ = (
@@ -95,11 +96,11 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Tasks may enter one session at once: each leaves with the newest token of its own context.
+        # Tasks and threads may enter one session at once: each leaves with the newest token of its own context.
         for token in reversed(tuple(self._tokens)):
             try:
                 CURRENT.reset(token)
-            except ValueError:
+            except (ValueError, RuntimeError):  # of another context; used, if that one left after the copy
                 continue
             self._tokens.remove(token)
             return
@@ -269,15 +270,14 @@ class Session:
         leaves = [id for id, node in enumerate(self.tape.nodes) if node.op is None and node.requires_grad]
         kept = self.tape.backward_sparse(out, seed, [*leaves, *[self.node_of(handle) for handle in retain]])
         self._gradients = kept
-        return self._found()
+        return self._found(kept)
 
-    def _found(self) -> Gradients:
-        names = {id: self.tape.nodes[id].name for id in self._gradients}
-        return Gradients(self, self._gradients, names)
+    def _found(self, kept: dict[int, Buffer]) -> Gradients:
+        return Gradients(self, kept, {id: self.tape.nodes[id].name for id in kept})
 
     def gradient(self, handle: Array) -> Array:
         """The gradient the last `backward` found for a parameter or retained handle."""
-        return self._found()[handle]
+        return self._found(self._gradients)[handle]
 
     def reset_tape(self) -> None:
         """Forget the tape and its gradients; handles made before are refused from now on. Selections stay."""
@@ -287,11 +287,8 @@ class Session:
     @contextmanager
     def updates(self) -> Generator[Session]:
         """While entered, what is selected counts as part of parameter updates in the backend report."""
-        before = self._kernels.enter(Phase.DERIVATIVE)
-        try:
+        with self._kernels.derivatives():
             yield self
-        finally:
-            self._kernels.enter(before)
 
     @property
     def selections(self) -> int:

@@ -20,7 +20,6 @@ from torchlean.ir.types import TensorType
 from torchlean.runtime.buffer import Buffer, Owners
 from torchlean.runtime.kernels import Kernels
 from torchlean.runtime.pullback import Pullbacks
-from torchlean.runtime.report import Phase
 
 HostArray = np.ndarray[Any, Any]
 
@@ -68,9 +67,10 @@ class Tape:
 
     def reset(self) -> None:
         """Forget every node; handles made before are stale from now on. Names stay known for one generation."""
-        self._former = {id: node_name(node) for id, node in enumerate(self.nodes) if node.op is None}
-        self.nodes = []
-        self.generation += 1
+        with self._kernels.lock:
+            self._former = {id: node_name(node) for id, node in enumerate(self.nodes) if node.op is None}
+            self.nodes = []
+            self.generation += 1
 
     def name_of(self, id: int, generation: int) -> str:
         """What messages call a node of this or the previous generation."""
@@ -81,10 +81,10 @@ class Tape:
     # -- recording ---------------------------------------------------------------------------------------------------
     def leaf(self, type: TensorType, *, requires_grad: bool, name: str) -> int:
         """The id of a new leaf."""
-        self.nodes.append(
-            TapeNode(None, NO_PARAMS, (), (), self.owner, self.generation, requires_grad, (), (type,), 0, name)
-        )
-        return len(self.nodes) - 1
+        node = TapeNode(None, NO_PARAMS, (), (), self.owner, self.generation, requires_grad, (), (type,), 0, name)
+        with self._kernels.lock:
+            self.nodes.append(node)
+            return len(self.nodes) - 1
 
     def record(
         self,
@@ -105,14 +105,16 @@ class Tape:
                 *[operands[position][1] for position in reads.operands],
                 *[results[position][1] for position in reads.results],
             )
-        first = len(self.nodes)
-        for output, type in enumerate(result_types):
-            self.nodes.append(
-                TapeNode(
-                    op, params, parents, saved, self.owner, self.generation,
-                    bool(wrt) and type.dtype.is_float, operand_types, result_types, output, "",
-                )
-            )  # fmt: skip
+        made = [
+            TapeNode(
+                op, params, parents, saved, self.owner, self.generation,
+                bool(wrt) and type.dtype.is_float, operand_types, result_types, output, "",
+            )
+            for output, type in enumerate(result_types)
+        ]  # fmt: skip
+        with self._kernels.lock:
+            first = len(self.nodes)
+            self.nodes.extend(made)
         return first
 
     def _wrt(self, op: Op, parents: tuple[int, ...], types: tuple[TensorType, ...]) -> tuple[int, ...]:
@@ -135,23 +137,22 @@ class Tape:
         `seed` is the cotangent of `out` (ones when None). Raises HandleError for an id the tape does not have and
         TypeRuleError for a seed of another type.
         """
-        initial: list[Any] = [None] * len(self.nodes)
-        initial[out] = self._seed(self.require(out), seed)
-        return self.backward_dense_from(initial)
+        with self._kernels.lock:
+            return self.backward_dense_from(self._seeded(out, seed))
 
     def backward_dense_from(self, initial: Sequence[Any]) -> list[Buffer]:
         """`backward_dense` from explicit initial gradients: one array per node, or None."""
-        found = self._sweep(self._initial(initial), range(len(self.nodes)))
-        return self._buffers(found, range(len(self.nodes)))
+        with self._kernels.lock:
+            found = self._sweep(self._initial(initial), range(len(self.nodes)))
+            return self._buffers(found, range(len(self.nodes)))
 
     def backward_sparse(self, out: int, seed: Any = None, retain: Iterable[int] = ()) -> dict[int, Buffer]:
         """The gradients of the nodes in `retain` only (zeros where unreached); the others are dropped on the way."""
-        kept = frozenset([self.require(id) for id in retain])
-        initial: list[Any] = [None] * len(self.nodes)
-        initial[out] = self._seed(self.require(out), seed)
-        found = self._sweep(self._initial(initial), kept)
-        ids = sorted(kept)
-        return dict(zip(ids, self._buffers(found, ids), strict=True))
+        with self._kernels.lock:
+            kept = frozenset([self.require(id) for id in retain])
+            found = self._sweep(self._initial(self._seeded(out, seed)), kept)
+            ids = sorted(kept)
+            return dict(zip(ids, self._buffers(found, ids), strict=True))
 
     def require(self, id: int) -> int:
         """The id, if the tape has it."""
@@ -167,9 +168,12 @@ class Tape:
             )
         return id
 
-    def _seed(self, out: int, seed: Any) -> Any:
-        type = self.nodes[out].type
-        return np.ones(type.shape, dtype=type.dtype.carrier) if seed is None else seed
+    def _seeded(self, out: int, seed: Any) -> list[Any]:
+        """Initial gradients: `seed`, or ones, for `out` alone."""
+        type = self.nodes[self.require(out)].type
+        initial: list[Any] = [None] * len(self.nodes)
+        initial[out] = np.ones(type.shape, dtype=type.dtype.carrier) if seed is None else seed
+        return initial
 
     def _initial(self, initial: Sequence[Any]) -> list[HostArray | None]:
         nodes = self.nodes
@@ -202,24 +206,20 @@ class Tape:
     def _sweep(self, grads: list[HostArray | None], keep: Collection[int]) -> list[HostArray | None]:
         """Reverse accumulation in place: contributions are added by the profile's own `add`."""
         nodes, kernels = self.nodes, self._kernels
-        before = kernels.enter(Phase.DERIVATIVE)
-        try:
-            with np.errstate(all="ignore"):
-                for id in range(len(nodes) - 1, -1, -1):
-                    node = nodes[id]
-                    if node.output:
-                        continue  # the first result's turn serves them all
-                    count = len(node.results)
-                    cotangents = grads[id : id + count]
-                    if all(ct is None for ct in cotangents):
-                        continue
-                    if node.op is not None:
-                        self._pull(node, id, cotangents, grads)
-                    for at in range(id, id + count):
-                        if at not in keep:
-                            grads[at] = None
-        finally:
-            kernels.enter(before)
+        with kernels.derivatives(), np.errstate(all="ignore"):
+            for id in range(len(nodes) - 1, -1, -1):
+                node = nodes[id]
+                if node.output:
+                    continue  # the first result's turn serves them all
+                count = len(node.results)
+                cotangents = grads[id : id + count]
+                if all(ct is None for ct in cotangents):
+                    continue
+                if node.op is not None:
+                    self._pull(node, id, cotangents, grads)
+                for at in range(id, id + count):
+                    if at not in keep:
+                        grads[at] = None
         return grads
 
     def _pull(self, node: TapeNode, id: int, cotangents: list[HostArray | None], grads: list[HostArray | None]) -> None:

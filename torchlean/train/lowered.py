@@ -30,6 +30,11 @@ class Lowering:
         self._programs: dict[tuple[Any, ...], Lowered] = {}
         self.report = BackendReport(task.profile.name, tell)
 
+    @property
+    def lowered(self) -> tuple[Lowered, ...]:
+        """The programs made so far, in order of first use."""
+        return tuple(self._programs.values())
+
     def program(self, f: Callable[..., Any], *arguments: Any, key: tuple[Any, ...] = (), **fixed: Any) -> Lowered:
         """The accepted program of `f(task, *arguments, **fixed)`, made on first use. `key`: the argument types."""
         name = (f, key, tuple(fixed.items()))

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from torchlean import nn, pytree
+from torchlean.backends.audit import evidence_record
 from torchlean.errors import ConfigError, DataError, SerializationError, message
 from torchlean.ir import ops
+from torchlean.ir.strict_json import canonical
 from torchlean.optim import Schedule
 from torchlean.train import checkpoint
 from torchlean.train.data import Dataset, Loader
@@ -219,6 +221,7 @@ class TrainSession:
             "steps": str(held.steps),
             "calls": str(held.calls),
             "position": str(held.position),
+            "evidence": canonical(self.evidence()),
         }
         checkpoint.save(path, self._trees(), metadata)
 
@@ -238,6 +241,11 @@ class TrainSession:
         self.seed = _whole(metadata, "seed", str(path))
         held = pytree.map(ops.constant, trees)
         self._params, self._state, self._counters = held["params"], held["optimizer"], counters
+
+    def evidence(self) -> dict[str, Any]:
+        """What the capsules used so far were admitted on: the policy, and every tested claim that is not fresh."""
+        report = self.execution.report
+        return evidence_record(self.task.profile, (*report.forward, *report.derivative))
 
     def _trees(self) -> dict[str, Tree]:
         return {"params": self._params, "optimizer": self._state}

@@ -193,6 +193,7 @@ class Trainer:
             "device": str(session.task.profile.device),
             "profile": session.task.profile.name,
             "capsules": _capsules(session),
+            "evidence": session.evidence(),
             "execution": session.execution.name,
             "mode": {"updates": "train", "losses and predictions": "eval"},
             "steps": session.steps_done,

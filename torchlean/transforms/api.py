@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from torchlean import pytree
-from torchlean.errors import GradError, StructureError, TypeRuleError, message
+from torchlean.errors import GradError, StructureError, TypeRuleError, message, shown
 from torchlean.ir.builder import answerer, bind1, type_of
 from torchlean.ir.graph import Graph
 from torchlean.ir.location import caller_location
@@ -428,7 +428,7 @@ def trace_abstract(
                     message(
                         f"{function_name(f)}: the argument leaf {path} has the type {type(leaf).__name__}",
                         expected="an array, a Python number or a TensorType",
-                        got=repr(leaf)[:60],
+                        got=shown(leaf),
                         fix="pass it as a static argument (static_argnums)",
                         where=str(caller_location()),
                     )

@@ -2,8 +2,8 @@
 allows.
 
 A lowered function is called with trees of the one structure it was lowered for, so taking them apart is written out as
-Python: `t[0][1]`, `t['w']`, `t.weight`, each behind a check of its container's class and size. Whatever the checks do
-not recognise goes to `slow`, which converts or explains.
+Python: `t[0][1]`, `a, b = t`, `t['w']`, `t.weight`, each behind a check of its container's class and size. Whatever the
+checks do not recognise goes to `slow`, which converts or explains.
 """
 
 from __future__ import annotations
@@ -48,8 +48,11 @@ class _Writer:
             return
         kind = sample.__class__
         children = pytree.children(sample)
-        if kind in (tuple, list):
-            self.check(f"{here}.__class__ is not {kind.__name__} or len({here}) != {len(children)}")
+        if kind in (tuple, list) or pytree.is_named_tuple(sample):
+            if kind in (tuple, list):
+                self.check(f"{here}.__class__ is not {kind.__name__} or len({here}) != {len(children)}")
+            else:
+                self.check(f"{here}.__class__ is not {self.name(kind)}")
             if children:
                 names = [self.local() for _ in children]
                 self.lines.append(f"    {', '.join(names)}{',' if len(names) == 1 else ''} = {here}")
@@ -87,6 +90,8 @@ class _Writer:
         made = [(key, self.put_together(child, leaves)) for key, child in children]
         if kind is tuple:
             return "(" + "".join(f"{text}, " for _, text in made) + ")"
+        if pytree.is_named_tuple(sample):
+            return f"{self.name(kind)}({', '.join(text for _, text in made)})"
         if kind is list:
             return "[" + ", ".join(text for _, text in made) + "]"
         if kind is dict and list(sample) == [key for key, _ in made]:

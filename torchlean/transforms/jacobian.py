@@ -7,12 +7,11 @@ from functools import wraps
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from torchlean import pytree
 from torchlean.errors import GradError, message
 from torchlean.ir import ops
 from torchlean.ir.builder import type_of
+from torchlean.ir.dtypes import DType
 from torchlean.ir.location import caller_location
 from torchlean.ir.types import TensorType
 from torchlean.transforms.api import linearize, trace_abstract, vjp, with_aux
@@ -40,9 +39,9 @@ def _basis(types: Sequence[TensorType]) -> list[Any]:
     made: list[Any] = []
     start = 0
     for type in types:
-        block = np.zeros((total, type.size), dtype=type.dtype.carrier)
-        block[start : start + type.size] = np.eye(type.size, dtype=type.dtype.carrier)
-        made.append(block.reshape((total, *type.shape)))
+        row, column = [ops.iota((total, type.size), axis, DType.I64) for axis in (0, 1)]
+        block = ops.convert(ops.eq(row, ops.add(column, start)), type.dtype)
+        made.append(ops.reshape(block, (total, *type.shape)))
         start += type.size
     return made
 

@@ -180,7 +180,10 @@ def node_tangents(
             return (left if right is None else right,)
         return (bind1(ADD, NO_PARAMS, left, right),)
     if isinstance(rule, Custom):
-        return rule.jvp(params, primals, tangents, [builder.value(id) for id in node.outputs])
+        outputs: Sequence[Any] = [builder.value(id) for id in node.outputs]
+        if rule.settled is not None and push.mode is not Derivatives.IEEE:
+            primals, outputs = rule.settled(params, primals, outputs, tangents)
+        return rule.jvp(params, primals, tangents, outputs)
     if isinstance(rule, HigherOrder):
         return rule.jvp(Push(push.mode, True), params, primals, tangents, [builder.value(id) for id in node.outputs])
     if isinstance(rule, Structured):

@@ -6,6 +6,8 @@ transformed again; transform the function, then lower.
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, NoReturn
@@ -14,14 +16,18 @@ import numpy as np
 
 from torchlean import pytree
 from torchlean.backends.accept import accept
+from torchlean.backends.compare import PlanDifference, compare
+from torchlean.backends.cost import Cost, cost
+from torchlean.backends.document import document
 from torchlean.backends.executable import Executable
+from torchlean.backends.explain import Explanation, explain_node, step_of
 from torchlean.backends.plan import Plan
 from torchlean.backends.planner import plan
 from torchlean.backends.profile import Profile
 from torchlean.backends.profiles import checked_cpu
-from torchlean.errors import StructureError, TraceError, TypeRuleError, message
-from torchlean.ir.builder import CURRENT, Builder, Value, scalar_array, type_of
-from torchlean.ir.graph import Graph
+from torchlean.errors import ConfigError, PlanRejected, StructureError, TraceError, TypeRuleError, message
+from torchlean.ir.builder import CURRENT, Builder, Value, answerer, scalar_array, type_of
+from torchlean.ir.graph import Graph, Node
 from torchlean.ir.location import caller_location
 from torchlean.ir.operators import Operators
 from torchlean.ir.printer import graph_text
@@ -30,6 +36,8 @@ from torchlean.transforms.api import trace_abstract
 from torchlean.transforms.entry import make_entry
 from torchlean.transforms.rewrite import dead_code_eliminated
 from torchlean.transforms.trees import OutTree, function_name, normal_argnums
+
+DIALECTS = ("torchlean", "planned", "python")
 
 
 class Lowered:
@@ -55,7 +63,9 @@ class Lowered:
         self._in_tree = in_tree
         self._types = types
         self._out = out
-        self._entry = make_entry(in_tree, types, out, graph.output_types, executable.call, self._host, self._other_tree)
+        self._entry = make_entry(
+            in_tree, types, out, graph.output_types, _followed(executable), self._host, self._other_tree
+        )
 
     @property
     def plan(self) -> Plan:
@@ -72,9 +82,58 @@ class Lowered:
         """The generated Python function."""
         return self.executable.source
 
-    def as_text(self) -> str:
-        """The traced graph as text."""
-        return graph_text(self.graph, max_nodes=None)
+    def as_text(self, dialect: str = "torchlean") -> str:
+        """The program as text: "torchlean" is the traced graph, "planned" the graph that was planned, "python" the
+        generated source. ConfigError names these for any other dialect.
+        """
+        if dialect == "torchlean":
+            return graph_text(self.graph, max_nodes=None)
+        if dialect == "planned":
+            return graph_text(self.plan.graph, max_nodes=None)
+        if dialect == "python":
+            return self.source
+        raise ConfigError(
+            message(
+                f"unknown dialect {dialect!r} for the text of {self._name}",
+                expected=", ".join(DIALECTS),
+                got=repr(dialect),
+                fix="use one of these; .as_json() has the graph, the plan and more as data",
+            )
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Graph, plan, audit, cost, source and provenance as plain data under a content hash; see backends/document.py.
+
+        `backends.read_graph` reads the graph back from its text.
+        """
+        return document(self._name, self.graph, self.executable)
+
+    def cost(self) -> Cost:
+        """Operations, bytes moved and the most memory held, by step and in all."""
+        return cost(self.executable.accepted)
+
+    def explain(self, which: int | str | Node) -> Explanation:
+        """Every candidate for one step of the plan, and every reason against it.
+
+        `which` is the step's position, the name of a value it makes (`"%7"`), or its node.
+        """
+        return explain_node(self.plan, step_of(self.plan, which).node)
+
+    def diff(self, other: Lowered | Plan) -> PlanDifference:
+        """What changed from this plan to another's, step by step, and why."""
+        return compare(self.plan, other if isinstance(other, Plan) else other.plan)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """One self-contained HTML file about this program: graph, plan, audit, source. `path`: write it there, too."""
+        # Reports lie above this file; a method is where users look for them, so they are reached by name.
+        report = importlib.import_module("torchlean.report")
+        made: str = report.html(self)
+        if path is not None:
+            report.save(made, path)
+        return made
+
+    def _repr_html_(self) -> str:
+        return importlib.import_module("torchlean.report").fragment(self)
 
     @property
     def in_types(self) -> Any:
@@ -163,6 +222,27 @@ class Lowered:
         return f"<Lowered {self._name}: {len(self.plan.steps)} steps on {self.plan.profile.name}>"
 
 
+def _followed(executable: Executable) -> Callable[..., Any]:
+    """The program; of a profile with switches, one that asks first whether they still have the planned values."""
+    profile, call = executable.plan.profile, executable.call
+    if profile.switched_by is None:
+        return call
+
+    def followed(*arrays: Any) -> Any:
+        drift = profile.drift()
+        if drift is not None:
+            raise PlanRejected(
+                message(
+                    f"{executable.plan.graph.name} was lowered in another environment: {drift}",
+                    fix="lower it again (tl.jit does by itself), or set the variable back",
+                    where=str(caller_location()),
+                )
+            )
+        return call(*arrays)
+
+    return followed
+
+
 def lower(
     f: Callable[..., Any],
     *arguments: Any,
@@ -208,6 +288,7 @@ class Jitted:
     def __init__(self, f: Callable[..., Any], profile: Profile | None, static_argnums: int | Sequence[int]) -> None:
         self._function = f
         self._profile = profile
+        self._has_switches = profile is not None and profile.has_switches
         self._static = static_argnums
         self._lowered: dict[Any, Lowered] = {}
         update_wrapper(self, f, updated=())  # not its attributes, which may be named as ours are
@@ -228,7 +309,13 @@ class Jitted:
         except TypeRuleError:
             self.lower(*arguments, **keywords)  # says which argument
             raise
-        key = (treedef, fixed, types)
+        key = (
+            treedef,
+            fixed,
+            types,
+            answerer().watch is not None,
+            self._environment(),
+        )  # a watched trace notes which keys it uses
         try:
             found = self._lowered.get(key)
         except TypeError:
@@ -245,6 +332,10 @@ class Jitted:
             found = lower(self._function, *arguments, profile=self._profile, static_argnums=self._static, **keywords)
             self._lowered[key] = found
         return found(*arguments_left, **keywords)
+
+    def _environment(self) -> Any:
+        """The values of the profile's switches, by which programs are told apart; None without switches."""
+        return self._profile.environment() if self._has_switches and self._profile is not None else None
 
     def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
         """The lowered function for these arguments' types."""

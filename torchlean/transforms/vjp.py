@@ -246,6 +246,8 @@ def node_cotangents(
     if isinstance(rule, Custom):
         outputs = [Value(builder, id, types[id]) for id in outs]
         cts = _present(cotangents, outs, types)
+        if rule.settled is not None and pull.mode is not Derivatives.IEEE:
+            primals, outputs = (list(values) for values in rule.settled(params, primals, outputs, cts))
         if rule.vjp is not None:
             return rule.vjp(params, primals, outputs, cts)
         return _transposed_tangent_map(builder, rule, params, primals, outputs, cts, [bool(active[id]) for id in ins])

@@ -20,12 +20,24 @@ from torchlean.backends.capsule import (
     refuses_nothing,
     tested,
 )
-from torchlean.backends.handler import FRESH, SPREADING, UFUNC, Implementation, Traits
-from torchlean.backends.numpy import classify, factorisations, fused, products, reductions, window
+from torchlean.backends.handler import FRESH, SPREADING, UFUNC, Implementation, Traits, Workspace
+from torchlean.backends.numpy import classify, factorisations, fused, pointwise, products, reductions, window
+from torchlean.backends.numpy.workspace import DERIVATIVES, WORKSPACE
 from torchlean.backends.profile import CapsuleModule
+from torchlean.backends.switches import at_load
 from torchlean.backends.target import always_available
-from torchlean.backends.vocabulary import Accumulator, Claim, Contraction, Device, Reduction, Subnormals, VjpMode
+from torchlean.backends.vocabulary import (
+    Accumulator,
+    Claim,
+    Contraction,
+    Device,
+    Reduction,
+    Repeats,
+    Subnormals,
+    VjpMode,
+)
 from torchlean.errors import InternalError
+from torchlean.evidence.ledger import Ledger
 from torchlean.ir.op import Op
 from torchlean.ir.ops import activation, fft, gather, loss, reduce, spread
 from torchlean.ir.ops import elementwise as ew
@@ -48,12 +60,14 @@ _SUMS = NumericalPolicy(
     contraction=Contraction.IMPLEMENTATION_DEFINED,
     subnormals=Subnormals.GRADUAL,
     accumulator=Accumulator.IMPLEMENTATION_DEFINED,
+    repeats=Repeats.SAME_BITS,
 )
 _POINTWISE = NumericalPolicy(
     reduction=Reduction.NOT_APPLICABLE,
     contraction=Contraction.SEPARATE,
     subnormals=Subnormals.GRADUAL,
     accumulator=Accumulator.NOT_APPLICABLE,
+    repeats=Repeats.SAME_BITS,
 )
 
 
@@ -89,9 +103,19 @@ def _capsule(
         vjp_mode=mode,
         bound=bound,
         numerics=_SUMS if op.reduces else _POINTWISE,
-        handler=Implementation(op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make),
+        handler=Implementation(
+            op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make, workspace=_workspace(op)
+        ),
         refuses=refuses if complex else _of_plain_numbers(refuses),
     )
+
+
+def _workspace(op: Op) -> Workspace | None:
+    for held, gradients in ((WORKSPACE, False), (DERIVATIVES, True)):
+        for forward, declared in held.items():
+            if op is (_gradient(forward) if gradients else forward):
+                return declared
+    return None
 
 
 def _of_plain_numbers(refuses: Refuses) -> Refuses:
@@ -121,6 +145,12 @@ def _factorisations() -> tuple[Capsule, ...]:
     )
 
 
+def _functions() -> tuple[Capsule, ...]:
+    """Distances to the strict definitions: NumPy's 4 ulp and their own 1."""
+    made = [_capsule(op, _always(pointwise.applied(ufunc)), Ulp(5)) for op, ufunc in pointwise.UFUNCS.items()]
+    return (*made, _capsule(ew.LOGISTIC, pointwise.logistic, Ulp(5)))
+
+
 def _capsules() -> tuple[Capsule, ...]:
     either_zero = "of equal zeros either"
     native = VjpMode.BACKEND
@@ -145,10 +175,24 @@ def _capsules() -> tuple[Capsule, ...]:
             Normwise(2.0),
             refuses=classify.refuses,
         ),
+        *_functions(),
         *_factorisations(),
         _capsule(loss.MSE_LOSS, fused.mse_loss, Relative(1.0), mode=native),
         _capsule(_gradient(loss.MSE_LOSS), fused.mse_loss_vjp, Ulp(4), summary="where nothing overflows or underflows"),
     )
 
 
-MODULE = CapsuleModule(name=PROVIDER, capsules=_capsules(), probe=always_available)
+_LEDGER = Ledger(PROVIDER, package="torchlean", shipped="evidence/records/numpy.json", libraries=("numpy", "ml_dtypes"))
+
+MODULE = CapsuleModule(
+    name=PROVIDER,
+    capsules=_capsules(),
+    probe=always_available,
+    settings=(
+        at_load("OPENBLAS_NUM_THREADS", "changes the order in which large products add"),
+        at_load("OMP_NUM_THREADS", "does so where OPENBLAS_NUM_THREADS is not set"),
+        at_load("OPENBLAS_CORETYPE", "chooses the kernels of OpenBLAS"),
+        at_load("NPY_DISABLE_CPU_FEATURES", "may change the last bits of functions NumPy computes itself"),
+    ),
+    ledger=_LEDGER,
+)

@@ -70,7 +70,7 @@ def cross_entropy_vjp(params: Any, types: tuple[TensorType, ...]) -> Kernel:
         if maximum(labels.view(unsigned)) >= classes:
             return denote(body, (logits, labels, ct))[0]
         top = maximum(contiguous(logits.T), 0).reshape(rows, 1)
-        made = subtract(logits, top)
+        made = subtract(logits, top, order="C")  # entries are found by their row-major number below
         exp(made, made)
         divide(made, dot(made, ones), made)
         flat = made.reshape(-1)

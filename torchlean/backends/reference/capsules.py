@@ -16,11 +16,23 @@ from torchlean.backends.capsule import (
     tested,
     vjp_unavailable,
 )
-from torchlean.backends.handler import CAUTIOUS, FRESH, Implementation, Traits
+from torchlean.backends.handler import CAUTIOUS, FRESH, Implementation, Traits, Workspace
 from torchlean.backends.profile import CapsuleModule
 from torchlean.backends.reference import control, elementwise, fused, layout, reduce, running, window
+from torchlean.backends.reference.workspace import WORKSPACE, of_plain_numbers
+from torchlean.backends.switches import at_load
 from torchlean.backends.target import always_available
-from torchlean.backends.vocabulary import Accumulator, Claim, Contraction, Device, Reduction, Subnormals, VjpMode
+from torchlean.backends.vocabulary import (
+    Accumulator,
+    Claim,
+    Contraction,
+    Device,
+    Reduction,
+    Repeats,
+    Subnormals,
+    VjpMode,
+)
+from torchlean.evidence.ledger import Ledger
 from torchlean.ir.op import EffectOp, Op
 from torchlean.ir.ops import CONTROL, EFFECTS, PRIMITIVES
 from torchlean.ir.rules import NoTangent
@@ -37,12 +49,14 @@ _FOLDS = NumericalPolicy(
     contraction=Contraction.SEPARATE,
     subnormals=Subnormals.GRADUAL,
     accumulator=Accumulator.OPERAND,
+    repeats=Repeats.SAME_BITS,
 )
 _POINTWISE = NumericalPolicy(
     reduction=Reduction.NOT_APPLICABLE,
     contraction=Contraction.SEPARATE,
     subnormals=Subnormals.GRADUAL,
     accumulator=Accumulator.NOT_APPLICABLE,
+    repeats=Repeats.SAME_BITS,
 )
 
 
@@ -59,9 +73,16 @@ def _capsule(op: Op, traits: Traits, make: Any) -> Capsule:
         vjp_mode=VjpMode.NONE if cut else VjpMode.TAPE,
         bound=Bitwise(),
         numerics=_FOLDS if op.reduces else _POINTWISE,
-        handler=Implementation(op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make),
+        handler=Implementation(
+            op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make, workspace=_workspace(op)
+        ),
         refuses=refuses_nothing,
     )
+
+
+def _workspace(op: Op) -> Workspace | None:
+    declared = WORKSPACE.get(op)
+    return None if declared is None else of_plain_numbers(declared)
 
 
 def _value_test(op: Op) -> str:
@@ -78,4 +99,14 @@ def _capsules() -> tuple[Capsule, ...]:
     return tuple([_capsule(op, traits, make) for op, (traits, make) in (known | plain | effects).items()])
 
 
-MODULE = CapsuleModule(name=PROVIDER, capsules=_capsules(), probe=always_available)
+_LEDGER = Ledger(
+    PROVIDER, package="torchlean", shipped="evidence/records/reference.json", libraries=("numpy", "ml_dtypes")
+)
+
+MODULE = CapsuleModule(
+    name=PROVIDER,
+    capsules=_capsules(),
+    probe=always_available,
+    settings=(at_load("NPY_DISABLE_CPU_FEATURES", "changes the last bits of NumPy's tan, sinh, cbrt, …"),),
+    ledger=_LEDGER,
+)

@@ -1,8 +1,7 @@
 """Elementwise kernels: NumPy's ufuncs where they are the definition, the algebra's own functions elsewhere.
 
-Only exact operations (one IEEE rounding whatever the memory layout) may write over an operand: NumPy picks other loops
-for overlapping arrays, and a transcendental function may then differ in its last bit. For the same reason `pow` gets
-its operands broadcast, since NumPy treats an exponent of stride 0 specially.
+Only exact operations (one IEEE rounding whatever the memory layout) may write over an operand. The strict functions
+make new arrays; the algebra serves what they do not: numbers of 16 bits, and complex ones.
 """
 
 from __future__ import annotations
@@ -13,11 +12,14 @@ from typing import Any
 import numpy as np
 
 from torchlean.backends.handler import FRESH, SPREADING, UFUNC, VIEW, Expression, Kernel, Traits
-from torchlean.ir.algebra import NumpyAlgebra, row_major
+from torchlean.ir.algebra import NumpyAlgebra
 from torchlean.ir.carriers import complex_product, complex_quotient, convert
+from torchlean.ir.dtypes import DType
 from torchlean.ir.op import Op
 from torchlean.ir.ops import elementwise as ew
 from torchlean.ir.ops.chain import CHAIN_MUL
+from torchlean.ir.strict import functions as strict
+from torchlean.ir.strict.functions import Strict
 from torchlean.ir.types import TensorType
 
 _ALGEBRA = NumpyAlgebra()
@@ -44,15 +46,18 @@ EXACT = MappingProxyType(
         ew.LOGICAL_NOT: np.logical_not,
     }
 )
-ROUNDED = MappingProxyType(
+STRICT = MappingProxyType(
     {
-        ew.EXP: np.exp,
-        ew.EXPM1: np.expm1,
-        ew.LOG: np.log,
-        ew.LOG1P: np.log1p,
-        ew.SIN: np.sin,
-        ew.COS: np.cos,
-        ew.TANH: np.tanh,
+        ew.EXP: (strict.EXP, _ALGEBRA.exp),
+        ew.EXPM1: (strict.EXPM1, _ALGEBRA.expm1),
+        ew.LOG: (strict.LOG, _ALGEBRA.log),
+        ew.LOG1P: (strict.LOG1P, _ALGEBRA.log1p),
+        ew.SIN: (strict.SIN, _ALGEBRA.sin),
+        ew.COS: (strict.COS, _ALGEBRA.cos),
+        ew.TANH: (strict.TANH, _ALGEBRA.tanh),
+        ew.LOGISTIC: (strict.LOGISTIC, _ALGEBRA.logistic),
+        ew.ERF: (strict.ERF, _ALGEBRA.erf),
+        ew.POW: (strict.POW, _ALGEBRA.pow),
     }
 )
 
@@ -76,12 +81,12 @@ def integer_pow(params: ew.Exponent, types: tuple[TensorType, ...]) -> Kernel:
     """Repeated squaring, in the order of the definition."""
     exponent = params.exponent
     one = scalar(1, types[0].dtype.carrier)
+    if exponent == 1:
+        return Expression("{0}.copy()", {})
     if types[0].dtype.is_complex:
         return lambda x: ew.INTEGER_POW.denote(_ALGEBRA, params, x)[0]
     if exponent == 0:
         return Expression("ones_like({0})", {"ones_like": np.ones_like})
-    if exponent == 1:
-        return Expression("{0}.copy()", {})
     if exponent == 2:
         return Expression("multiply({0}, {0})", {"multiply": np.multiply})
     if exponent == -1:
@@ -160,9 +165,9 @@ def _real_or_complex(ufunc: Any, function: Any) -> Any:
     return lambda params, types: into if types[0].dtype.is_complex else ufunc
 
 
-def _laid_out(ufunc: np.ufunc) -> Kernel:
-    """The ufunc on row-major memory, as in the definition: for strided operands NumPy's last bits may differ."""
-    return Expression("f(row_major({0}))", {"f": ufunc, "row_major": row_major})
+def _strict(function: Strict, elsewhere: Kernel) -> Any:
+    """The strict function for f32 and f64, without another `errstate`: kernels run under one."""
+    return lambda params, types: function.quiet if types[0].dtype in (DType.F32, DType.F64) else elsewhere
 
 
 def table() -> dict[Op, tuple[Traits, Any]]:
@@ -172,12 +177,8 @@ def table() -> dict[Op, tuple[Traits, Any]]:
         made[op] = (UFUNC, _always(kernel))
     made[ew.MUL] = (UFUNC, _real_or_complex(np.multiply, complex_product))
     made[ew.DIV] = (UFUNC, _real_or_complex(np.divide, complex_quotient))
-    for op, kernel in ROUNDED.items():
-        made[op] = (FRESH, _always(_laid_out(kernel)))
-    made[ew.LOGISTIC] = (FRESH, _always(_ALGEBRA.logistic))
-    made[ew.ERF] = (FRESH, _always(_ALGEBRA.erf))
-    power = Expression("power(row_major({0}), row_major({1}))", {"power": np.power, "row_major": row_major})
-    made[ew.POW] = (FRESH, _always(power))
+    for op, (function, elsewhere) in STRICT.items():
+        made[op] = (FRESH, _strict(function, elsewhere))
     made[CHAIN_MUL] = (SPREADING, chain_mul)
     made[ew.RSQRT] = (SPREADING, rsqrt)
     made[ew.INTEGER_POW] = (SPREADING, integer_pow)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlean.errors import OutOfRangeError, TypeRuleError, message
+from torchlean.errors import OutOfRangeError, TypeRuleError, message, shown
 from torchlean.ir.builder import Value, type_of
 from torchlean.ir.dtypes import DType, Kind
 from torchlean.ir.location import caller_location
@@ -36,9 +36,9 @@ def index_mode(name: str, mode: str | Mode | None) -> Mode:
         return Mode.CLIP
     raise TypeRuleError(
         message(
-            f"{name}: there is no mode {mode!r}",
+            f"{name}: there is no mode {shown(mode)}",
             expected="'fill', 'clip', 'drop' or 'promise_in_bounds'",
-            got=repr(mode),
+            got=shown(mode),
             fix="use one of those listed",
             where=str(caller_location()),
         )

@@ -24,6 +24,7 @@ from torchlean.ir.ops.closed import (
     is_graph,
     require_operands,
     spread_out,
+    unwatched,
     values_read,
 )
 from torchlean.ir.ops.create import full_like
@@ -152,7 +153,7 @@ def _selected(recurse: Any, params: Branches, size: int, operands: Any, mapped: 
             else leading(x, size, m)
             for x, m in zip(operands[1:], mapped[1:], strict=True)
         ]
-        graph, flags = recurse(params.branches[position], size, (True,) * len(seen))
+        graph, flags = recurse(unwatched(params.branches[position]), size, (True,) * len(seen))
         made = [leading(x, size, flag) for x, flag in zip(apply(graph, seen), flags, strict=True)]
         results = [per_example(here, x, old) for x, old in zip(made, results, strict=True)] if results else made
     return results, [True] * len(results)

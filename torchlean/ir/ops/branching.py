@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlean import pytree
-from torchlean.errors import StructureError, TypeRuleError, message
+from torchlean.errors import StructureError, TypeRuleError, message, shown
 from torchlean.ir.builder import bind, bind1, type_of
 from torchlean.ir.dtypes import DType
 from torchlean.ir.graph import Graph
@@ -56,7 +56,7 @@ def switch(index: Any, branches: Any, *operands: Any) -> Any:
             message(
                 "switch: there are no branches to choose from",
                 expected="a list or tuple of at least one function",
-                got=repr(branches)[:60],
+                got=shown(branches),
                 fix="pass the functions as a list",
                 where=str(caller_location()),
             )

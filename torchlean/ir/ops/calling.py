@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchlean import pytree
-from torchlean.errors import StructureError, TypeRuleError, message
+from torchlean.errors import StructureError, TypeRuleError, message, shown
 from torchlean.ir.builder import Value, is_python_number, type_of
 from torchlean.ir.graph import Graph
 from torchlean.ir.location import caller_location
@@ -67,7 +67,7 @@ def _leaf_type(what: str, path: str, leaf: Any, fix: str) -> TensorType:
             message(
                 f"{what}: {path} is a {type(leaf).__name__}",
                 expected="arrays and numbers",
-                got=repr(leaf)[:60],
+                got=shown(leaf),
                 fix=fix,
                 where=str(caller_location()),
             )
@@ -91,7 +91,7 @@ def traced_body(
             message(
                 f"{what}: {role} is a {type(own).__name__}",
                 expected="a function",
-                got=repr(own)[:60],
+                got=shown(own),
                 fix=f"pass a function as {role}",
                 where=str(caller_location()),
             )

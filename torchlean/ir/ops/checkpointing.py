@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torchlean import pytree
-from torchlean.errors import TypeRuleError, message
+from torchlean.errors import TypeRuleError, message, shown
 from torchlean.ir.builder import bind, bind1, type_of
 from torchlean.ir.location import caller_location
 from torchlean.ir.operators import Operators
@@ -75,7 +75,7 @@ def _policy(policy: Any) -> tuple[Policy, tuple[str, ...]]:
         message(
             "checkpoint: unknown policy",
             expected="'nothing', 'dots', 'everything', or save_names('a', …)",
-            got=repr(policy)[:60],
+            got=shown(policy),
             fix="leave it out to keep nothing but the arguments",
             where=str(caller_location()),
         )

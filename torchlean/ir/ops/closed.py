@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from torchlean.errors import InternalError
 from torchlean.ir.builder import Builder, answerer
-from torchlean.ir.graph import Graph, Node, is_effect, without_effects
+from torchlean.ir.graph import Graph, Node, is_effect, with_fewer_effects, without_effects
 from torchlean.ir.location import NOWHERE
-from torchlean.ir.op import TypeFault
+from torchlean.ir.op import EffectOp, TypeFault
 from torchlean.ir.ops.create import FULL, Fill
+from torchlean.ir.ops.effect import USE_KEY
 from torchlean.ir.ops.layout import RESHAPE, TRANSPOSE
 from torchlean.ir.ops.spread import BROADCAST
 from torchlean.ir.rules import Elementwise, Unit
@@ -101,6 +102,17 @@ def _moves(node: Node) -> bool:
     """Whether a node only moves entries, or is an identity: one operand, whose partial derivative is 1."""
     diff = node.op.diff
     return node.op in _MOVES or (isinstance(diff, Elementwise) and diff.partials == (Unit.PLUS,))
+
+
+def unwatched(graph: Graph) -> Graph:
+    """The graph without the notes that keys are used: where it also runs for examples that did not ask for it."""
+    if not graph.has_effects:
+        return graph
+    nodes = [node for node in graph.nodes if node.op is not USE_KEY]
+    for at, node in enumerate(nodes):
+        if node.op.__class__ is not EffectOp and is_effect(node):
+            nodes[at] = with_fewer_effects(node, unwatched, "watched")
+    return Graph(inputs=graph.inputs, nodes=tuple(nodes), outputs=graph.outputs, types=graph.types, name=graph.name)
 
 
 def forward_values(full: Graph, outputs: int) -> list[int]:

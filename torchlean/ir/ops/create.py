@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlean.errors import TraceError, TypeRuleError, message
+from torchlean.errors import TraceError, TypeRuleError, message, shown
 from torchlean.ir.builder import bind1, is_python_number, no_operand, type_of
 from torchlean.ir.carriers import convert as convert_array
 from torchlean.ir.dtypes import DType, as_dtype
@@ -99,6 +99,14 @@ def _iota_type(params: Iota) -> tuple[TensorType, ...]:
             got=f"axis {params.axis}, {params.dtype.short}",
             fix="count along an existing axis",
         )
+    last = params.shape[params.axis] - 1
+    if params.dtype.is_integer and last > np.iinfo(params.dtype.carrier).max:
+        raise TypeFault(
+            f"the last entry, {last}, does not fit",
+            expected=f"at most {np.iinfo(params.dtype.carrier).max + 1} entries of {params.dtype.short}",
+            got=f"{last + 1} entries",
+            fix="count in a wider dtype",
+        )
     return (TensorType(params.shape, params.dtype),)
 
 
@@ -162,7 +170,7 @@ def sizes(name: str, shape: Any) -> Shape:
     except TypeError:
         raise TypeRuleError(
             message(
-                f"{name}: {shape!r} is not a shape",
+                f"{name}: {shown(shape)} is not a shape",
                 expected="a tuple of integers",
                 got=", ".join([type(size).__name__ for size in given]),
                 fix="convert the sizes with int(...)",
@@ -197,15 +205,15 @@ def misfit(dtype: DType, number: Any) -> str | None:
     return None if low <= int(number) <= high else f"it is not in [{low}, {high}]"
 
 
-def _fill(name: str, shape: Shape, dtype: DType, value: Any) -> Any:
+def filled(name: str, shape: Shape, dtype: DType, value: Any) -> Any:
     """The node of `full`, for a number its dtype can hold."""
     fault = misfit(dtype, value)
     if fault is not None:
         raise TypeRuleError(
             message(
-                f"{name} of {TensorType(shape, dtype)} with {value!r}: {fault}",
+                f"{name} of {TensorType(shape, dtype)} with {shown(value)}: {fault}",
                 expected=f"a number that {dtype.short} can hold",
-                got=repr(value)[:60],
+                got=shown(value),
                 fix="name a dtype that holds it",
                 where=str(caller_location()),
             )
@@ -225,12 +233,14 @@ def full(shape: Shape, value: Any, dtype: Any = None) -> Any:
         dtype = value.dtype
     if dtype is None:
         dtype = DType.BOOL if isinstance(value, bool) else _default_dtype(value)
-    return _fill("full", sizes("full", shape), as_dtype(dtype), value)
+    return filled("full", sizes("full", shape), as_dtype(dtype), value)
 
 
 def full_like(x: Any, value: bool | int | float | complex) -> Any:
     """A tensor of the type of `x` whose entries are `value`."""
     like = type_of(x)
+    if not like.dtype.is_inexact and value not in (0, 1):
+        return filled("full_like", like.shape, like.dtype, value)  # an integer is never wrapped, nor a fraction dropped
     return bind1(FULL, Fill.of(like.shape, like.dtype, value))
 
 

@@ -1,6 +1,7 @@
-"""Ops run for what they do: printing values, and checking a condition. `torchlean.debug` has the functions users call.
+"""Ops run for what they do: printing, checking a condition, noting that a key is used. `torchlean.debug` and
+`torchlean.random` have the functions users call.
 
-Both are identities on the program: their one result, a token, is read by nothing. Dead code elimination keeps them and
+All are identities on the program: their one result, a token, is read by nothing. Dead code elimination keeps them and
 equal ones are not shared (see `EffectOp`), so that they act once each, in the order of the program. Under vmap they act
 once for the whole batch.
 """
@@ -206,4 +207,46 @@ CHECK = EffectOp(
     doc="Raise when the program runs unless a condition holds everywhere.",
 )
 
-EFFECTS = (DEBUG_PRINT, CHECK)
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+@record
+class KeyUse:
+    """A draw named `draw`, on the user's line `where`, uses keys up. `vmaps`: how many leading axes vmaps added.
+
+    `seen`: who is told when the program runs, given the keys and these params.
+    """
+
+    draw: str
+    where: str
+    vmaps: int
+    seen: Callable[[np.ndarray[Any, Any], KeyUse], None]
+
+    @property
+    def attributes(self) -> tuple[tuple[str, Any], ...]:
+        """What the printer shows."""
+        return (("draw", self.draw), ("vmaps", self.vmaps)) if self.vmaps else (("draw", self.draw),)
+
+
+def _use_value(algebra: Any, params: KeyUse, keys: Any) -> tuple[Any, ...]:
+    if _concrete((keys,)):
+        params.seen(np.asarray(keys), params)
+    return (algebra.constant(np.zeros(keys.shape[:-1], dtype=np.bool_)),)
+
+
+def _use_batch(params: KeyUse, size: int, operands: Any, mapped: Any) -> tuple[Any, ...]:
+    return (bind1(USE_KEY, KeyUse(params.draw, params.where, params.vmaps + 1, params.seen), *operands),)
+
+
+USE_KEY = EffectOp(
+    name="use_key",
+    params=KeyUse,
+    type_rule=lambda params, keys: (TensorType(keys.shape[:-1], DType.BOOL),),
+    denote=_use_value,
+    diff=NoTangent("a key has no derivative"),
+    batch=Rule(_use_batch),
+    reduces=False,
+    doc="Tell what watches for reuse, if anything does, that keys u32[…, 2] are used up when the program runs.",
+)
+
+
+EFFECTS = (DEBUG_PRINT, CHECK, USE_KEY)

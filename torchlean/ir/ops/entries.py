@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlean.errors import TypeRuleError, message
+from torchlean.errors import OutOfRangeError, TypeRuleError, message
 from torchlean.ir.builder import bind1, is_python_number
 from torchlean.ir.dtypes import DType
 from torchlean.ir.location import caller_location
@@ -91,8 +91,9 @@ class Entries:
         )
 
     def power(self, exponent: Any, *, mode: str | None = None) -> Any:
-        """The entries to a power; once, however often a key names one."""
-        return self.set(f.power(self.get(mode=mode), exponent), mode=mode)
+        """The entries to a power; to the product of several for one entry."""
+        ones = bind1(FULL, Fill.of(self._x.type.shape, self._x.type.dtype, 1))
+        return f.power(self._x, Entries(ones, self._key)._scattered("power", SCATTER_MUL, exponent, mode))
 
     def min(self, values: Any, *, mode: str | None = None) -> Any:
         """The smaller of each entry and its `values`."""
@@ -110,7 +111,11 @@ class Entries:
         """Row-major positions of the entries; -1 where a position lies outside."""
         size = self._x.type.size
         numbers = f.add(iota((size,), 0, DType.I64 if size >= 2**31 - 1 else DType.I32), 1)
-        return f.sub(getitem(reshape(numbers, self._x.type.shape), self._key, _mode("at[]", mode)), 1)
+        numbers = reshape(numbers, self._x.type.shape)
+        try:
+            return f.sub(getitem(numbers, self._key, _mode("at[]", mode)), 1)
+        except (OutOfRangeError, TypeRuleError) as fault:  # which speaks of the positions' type
+            raise type(fault)(str(fault).replace(str(numbers.type), str(self._x.type), 1)) from None
 
     def _scattered(self, name: str, op: Op, values: Any, mode: str | None) -> Any:
         x = self._x

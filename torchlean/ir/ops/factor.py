@@ -20,7 +20,7 @@ from torchlean.ir.ops.elementwise import ADD, SUB
 from torchlean.ir.ops.families import apply1
 from torchlean.ir.ops.gather import GATHER, Along, Mode
 from torchlean.ir.ops.parts import COMPLEX, IMAG
-from torchlean.ir.ops.triangular import TRIANGULAR_SOLVE, Triangle
+from torchlean.ir.ops.triangular import TRIANGULAR_SOLVE, Triangle, settled_factors
 from torchlean.ir.rules import Custom, Pointwise
 from torchlean.ir.types import TensorType
 
@@ -124,7 +124,7 @@ LU = Op(
     params=NoParams,
     type_rule=_lu_type,
     denote=_lu_value,
-    diff=Custom(jvp=_lu_jvp),
+    diff=Custom(jvp=_lu_jvp, settled=settled_factors),
     batch=Pointwise(),
     reduces=True,
     doc=(
@@ -236,7 +236,7 @@ QR = Op(
     params=NoParams,
     type_rule=_qr_type,
     denote=_qr_value,
-    diff=Custom(jvp=_qr_jvp),
+    diff=Custom(jvp=_qr_jvp, settled=settled_factors),
     batch=Pointwise(),
     reduces=True,
     doc="A = Q·R, reduced: Q has orthonormal columns, R is upper triangular with a real diagonal of LAPACK's signs.",

@@ -23,6 +23,7 @@ from torchlean.ir.ops.families import apply1, kind_fault
 from torchlean.ir.ops.parts import COMPLEX, REAL
 from torchlean.ir.ops.spread import BROADCAST, Spread
 from torchlean.ir.rules import Linear, Rule
+from torchlean.ir.strict.functions import COS, SIN
 from torchlean.ir.types import TensorType
 from torchlean.record import record
 
@@ -100,7 +101,7 @@ def _factors(n: int, j: int, outputs: int, sign: float, carrier: Any) -> np.ndar
     """wʲᵏ for k = 0 … outputs - 1, the angle reduced exactly and quarter turns exact."""
     turn = (j * np.arange(outputs, dtype=np.int64)) % n
     angle = 2 * np.pi * (turn / n)
-    cosine, sine = np.cos(angle), np.sin(angle)
+    cosine, sine = COS(angle), SIN(angle)
     quarter, rest = np.divmod(4 * turn, n)
     exact = rest == 0
     cosine = np.where(exact, np.choose(quarter % 4, [1.0, 0.0, -1.0, 0.0]), cosine)

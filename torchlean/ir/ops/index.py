@@ -12,7 +12,7 @@ from torchlean.ir.builder import bind1, is_python_number, type_of
 from torchlean.ir.location import caller_location
 from torchlean.ir.operators import Operators
 from torchlean.ir.ops import cut, gather
-from torchlean.ir.ops.create import FULL, Fill
+from torchlean.ir.ops.create import filled
 from torchlean.ir.ops.cut import CONCATENATE, PAD, SLICE, Joined, Strided, Widths, axis_of, move_axis
 from torchlean.ir.ops.gather import GATHER, SCATTER_ADD, Along, Mode
 from torchlean.ir.ops.layout import RESHAPE, NewShape
@@ -31,7 +31,7 @@ def pad(x: Any, value: Any, widths: Sequence[tuple[int, ...]]) -> Any:
     A Python number takes the dtype of `x`.
     """
     dtype = type_of(x).dtype
-    fill = bind1(FULL, Fill.of((), dtype, value)) if is_python_number(value) else value
+    fill = filled("pad", (), dtype, value) if is_python_number(value) else value
     each = [(*width, 0) if len(width) == 2 else width for width in widths]
     low, high, interior = (tuple([width[i] for width in each]) for i in range(3))
     return bind1(PAD, Widths(low, high, interior), x, fill)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlean.errors import OutOfRangeError, TypeRuleError, message
+from torchlean.errors import OutOfRangeError, TypeRuleError, message, shown
 from torchlean.ir.builder import Value
 from torchlean.ir.dtypes import Kind
 from torchlean.ir.location import caller_location
@@ -45,7 +45,7 @@ def _checked_array(x: Any, key: Any, mode: Mode | None) -> Any:
             message(
                 f"indexing {x.type} with a {type(key).__name__}",
                 expected="integers, slices, None, Ellipsis, integer arrays or lists, or a boolean mask",
-                got=repr(key)[:60],
+                got=shown(key),
                 fix="convert the index to an integer",
                 where=str(caller_location()),
             )

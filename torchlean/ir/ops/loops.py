@@ -6,11 +6,11 @@ The function is traced once, whatever the number of steps, and becomes the close
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlean import pytree
-from torchlean.errors import StructureError, TypeRuleError, message
+from torchlean.errors import StructureError, TypeRuleError, message, shown
 from torchlean.ir.builder import Value, bind, bind1, type_of
 from torchlean.ir.dtypes import DType
 from torchlean.ir.location import caller_location
@@ -28,6 +28,7 @@ from torchlean.ir.ops.create import IOTA, Iota, full, full_like
 from torchlean.ir.ops.elementwise import ADD, LT, convert
 from torchlean.ir.ops.index import slice_, stack
 from torchlean.ir.ops.layout import RESHAPE, NewShape
+from torchlean.ir.ops.promote import promote_dtypes
 from torchlean.ir.ops.repeating import PREDICATE, WHILE, While
 from torchlean.ir.ops.scanning import SCAN, Save, Scan
 from torchlean.ir.types import TensorType
@@ -129,7 +130,7 @@ def _length(what: str, xs: Given, length: int | None) -> int:
             message(
                 f"{what}: the length is no number of steps",
                 expected="an integer of at least 0, known while tracing",
-                got=repr(length)[:60],
+                got=shown(length),
                 fix="pass a Python integer; for a number known only at run time use while_loop",
                 where=str(caller_location()),
             )
@@ -181,7 +182,7 @@ def _is_unrolled(what: str, unroll: int | bool, steps: int) -> bool:
             message(
                 f"{what}: unroll is no number of steps",
                 expected="an integer of at least 1, or a boolean",
-                got=repr(unroll)[:60],
+                got=shown(unroll),
                 fix="leave it out",
                 where=str(caller_location()),
             )
@@ -232,7 +233,7 @@ def _while(
             message(
                 f"{what}: the initial carry holds no array",
                 expected="something that changes from step to step",
-                got=repr(init)[:60],
+                got=shown(init),
                 fix="carry what the condition looks at",
                 where=str(caller_location()),
             )
@@ -268,20 +269,21 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
     """`body_fun(i, carry) -> carry` for i from `lower` up to, not including, `upper`; the last carry.
 
     With bounds known while tracing it is a scan, and reverse mode works; with a traced bound it is a while loop, which
-    has forward mode only. `i` is int32 (with traced bounds, of their dtype).
+    has forward mode only. `i` is int32, or int64 where a known bound needs it (with traced bounds, of their dtype).
     """
     bounds = [_bound(name, bound) for name, bound in (("lower", lower), ("upper", upper))]
     if not any([isinstance(bound, Value) for bound in bounds]):
         first, last = bounds
         count = max(0, last - first)
-        numbers = bind1(IOTA, Iota((count,), DType.I32, 0))
+        narrow = first >= -(2**31) and max(first, last) < 2**31
+        numbers = bind1(IOTA, Iota((count,), DType.I32 if narrow else DType.I64, 0))
         numbers = bind1(ADD, NO_PARAMS, numbers, full_like(numbers, first)) if first else numbers
 
         def scanned(carry: Any, i: Any) -> tuple[Any, None]:
             return body_fun(i, carry), None
 
         return _scan("fori_loop", "body_fun", scanned, init_val, numbers, count, False, 1, Save.CARRIES, body_fun)[0]
-    dtype = next(type_of(bound).dtype for bound in bounds if isinstance(bound, Value))
+    dtype = _common_dtype([type_of(bound) for bound in bounds if isinstance(bound, Value)])
     start, stop = [convert(b, dtype) if isinstance(b, Value) else full((), b, dtype) for b in bounds]
 
     def goes_on(carry: Any) -> Any:
@@ -291,6 +293,22 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
         return bind1(ADD, NO_PARAMS, carry[0], full_like(carry[0], 1)), body_fun(carry[0], carry[1])
 
     return _while("fori_loop", "body_fun", goes_on, step, (start, init_val), body_fun)[1]
+
+
+def _common_dtype(bounds: Sequence[TensorType]) -> DType:
+    """The dtype of a counter that reaches every traced bound."""
+    dtype = bounds[0].dtype if len(bounds) == 1 else promote_dtypes(bounds[0].dtype, bounds[1].dtype)
+    if dtype is not None and dtype.is_integer:
+        return dtype
+    raise TypeRuleError(
+        message(
+            f"fori_loop from {bounds[0]} to {bounds[1]}: no integer dtype holds both bounds",
+            expected="bounds of one dtype",
+            got=f"{bounds[0].dtype.short} and {bounds[1].dtype.short}",
+            fix="convert one of them, e.g. with ops.convert(x, 'i64')",
+            where=str(caller_location()),
+        )
+    )
 
 
 def _bound(name: str, bound: Any) -> Any:
@@ -303,7 +321,7 @@ def _bound(name: str, bound: Any) -> Any:
         try:
             return operator.index(bound)
         except TypeError:
-            got = repr(bound)[:60]
+            got = shown(bound)
     raise TypeRuleError(
         message(
             f"fori_loop: {name} is no integer",

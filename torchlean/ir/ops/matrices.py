@@ -5,6 +5,7 @@ All take leading batch axes along.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from torchlean.ir.dtypes import DType, Kind
 from torchlean.ir.op import NO_PARAMS, TypeFault
 from torchlean.ir.ops.create import full_like, zeros_of
 from torchlean.ir.ops.dot import DOT_GENERAL, DotDims
-from torchlean.ir.ops.elementwise import MUL, SELECT
+from torchlean.ir.ops.elementwise import ADD, CONVERT, GT, MUL, NE, SELECT, Target
 from torchlean.ir.ops.families import apply1, kind_fault
 from torchlean.ir.ops.layout import TRANSPOSE, Permutation
 from torchlean.ir.ops.parts import CONJ
-from torchlean.ir.ops.spread import BROADCAST, Spread
+from torchlean.ir.ops.spread import BROADCAST, REDUCE_SUM, Axes, Spread
 from torchlean.ir.types import TensorType
 
 _ENTRIES = (DType.F32, DType.F64, DType.C64, DType.C128)
@@ -100,6 +101,27 @@ def whole(x: Any, matrix: np.ndarray[Any, Any]) -> Any:
     shape = (*like.shape[:-2], *matrix.shape)
     rank = len(shape)
     return bind1(BROADCAST, Spread(shape, (rank - 2, rank - 1)), matrix.astype(like.dtype.carrier))
+
+
+def any_moves(moved: Sequence[Any]) -> Any:
+    """For each matrix of a batch, whether any of the tangents or cotangents (None: zero) has an entry other than 0."""
+    found: Any = None
+    for x in moved:
+        if x is None or not type_of(x).dtype.is_inexact:
+            continue
+        shape = type_of(x).shape
+        counted = bind1(CONVERT, Target(DType.I32), apply1(NE, x, zeros_of(type_of(x))))
+        count = bind1(REDUCE_SUM, Axes((len(shape) - 2, len(shape) - 1)), counted)
+        found = count if found is None else apply1(ADD, found, count)
+    return None if found is None else apply1(GT, found, zeros_of(type_of(found)))
+
+
+def identity_unless(moves: Any, x: Any) -> Any:
+    """A batch of matrices, each replaced by ones on its diagonal where nothing `moves`."""
+    shape = type_of(x).shape
+    batch = len(shape) - 2
+    mask = bind1(BROADCAST, Spread(shape, tuple(range(batch))), moves)
+    return bind1(SELECT, NO_PARAMS, mask, x, whole(x, np.eye(shape[-2], shape[-1])))
 
 
 def along(x: Any, shape: tuple[int, ...], axis: int) -> Any:

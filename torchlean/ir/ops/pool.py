@@ -5,7 +5,6 @@ The fold visits the entries of a window in row-major order, so the first largest
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from math import inf, prod
 from typing import Any
@@ -16,8 +15,10 @@ from torchlean.errors import TypeRuleError, message
 from torchlean.ir.dtypes import DType
 from torchlean.ir.location import caller_location
 from torchlean.ir.ops import functions as f
+from torchlean.ir.ops import shaping
 from torchlean.ir.ops.composite import Composite, call, composite
-from torchlean.ir.ops.create import constant
+from torchlean.ir.ops.create import iota
+from torchlean.ir.ops.elementwise import convert
 from torchlean.ir.ops.index import pad, slice_
 from torchlean.ir.ops.promote import tensor
 from torchlean.ir.types import TensorType
@@ -29,7 +30,8 @@ def _views(x: Any, window: tuple[int, ...], strides: tuple[int, ...]) -> Iterato
     """For each place in the window, in row-major order, the entries of `x` it meets: f[N, C, out…]."""
     shape = x.type.shape
     out = [(size - k) // stride + 1 for size, k, stride in zip(shape[2:], window, strides, strict=True)]
-    for place in itertools.product(*map(range, window)):
+    for position in range(prod(window)):  # not listed first: a window in a file may be of any size
+        place = [position // prod(window[axis + 1 :]) % k for axis, k in enumerate(window)]
         limits = [at + (count - 1) * stride + 1 for at, count, stride in zip(place, out, strides, strict=True)]
         yield slice_(x, (0, 0, *place), (*shape[:2], *limits), (1, 1, *strides))
 
@@ -70,18 +72,17 @@ def _avg_pool(x: Any, *, window: tuple[int, ...], strides: tuple[int, ...], padd
         total = entry if total is None else total + entry
     if count_padding or not any(low or high for low, high in padding):
         return total / float(prod(window))
-    counts = _counts(x.type, window, strides, padding).astype(x.type.dtype.carrier)
-    return total / constant(counts)
+    return total / convert(_counts(x.type, window, strides, padding), x.type.dtype)
 
 
-def _counts(x: TensorType, window: tuple[int, ...], strides: tuple[int, ...], padding: Pairs) -> np.ndarray[Any, Any]:
-    """How many entries of each window are not padding: [out…]."""
-    real = np.ones(())
+def _counts(x: TensorType, window: tuple[int, ...], strides: tuple[int, ...], padding: Pairs) -> Any:
+    """How many entries of each window are not padding: i64[out…]."""
+    counts: Any = None
     for size, k, stride, (low, high) in zip(x.shape[2:], window, strides, padding, strict=True):
-        starts = np.arange(0, size + low + high - k + 1, stride) - low
-        along = np.minimum(starts + k, size) - np.maximum(starts, 0)
-        real = np.multiply.outer(real, along)
-    return real
+        starts = iota(((size + low + high - k) // stride + 1,), 0, DType.I64) * stride - low
+        along = f.min(starts + k, size) - f.max(starts, 0)
+        counts = along if counts is None else shaping.reshape(counts, (*counts.type.shape, 1)) * along
+    return counts
 
 
 AVG_POOL = composite(

@@ -27,6 +27,7 @@ from torchlean.ir.ops.closed import (
     require_carry,
     require_operands,
     spread_out,
+    unwatched,
 )
 from torchlean.ir.ops.create import zeros_of
 from torchlean.ir.ops.cut import leading
@@ -156,6 +157,7 @@ def _batch(recurse: Any, params: While, size: int, operands: Any, mapped: Any) -
     if not asked:
         made = bind(WHILE, While(condition, body, len(mine), len(theirs)), *mine, *theirs, *carry)
         return list(made), marks
+    condition, body = unwatched(condition), unwatched(body)
 
     def any_left(*given: Any) -> list[Any]:
         (each,) = apply(condition, given)

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from torchlean.ir.builder import bind1, type_of
-from torchlean.ir.op import NoParams, Op, TypeFault
+from torchlean.ir.op import NO_PARAMS, NoParams, Op, TypeFault
 from torchlean.ir.ops import matrices as mx
-from torchlean.ir.ops.elementwise import ADD, NEG, SUB
+from torchlean.ir.ops.create import zeros_of
+from torchlean.ir.ops.elementwise import ADD, NEG, SELECT, SUB
 from torchlean.ir.ops.families import apply1
+from torchlean.ir.ops.spread import BROADCAST, Spread
 from torchlean.ir.rules import Custom, Pointwise
 from torchlean.ir.types import TensorType
 from torchlean.record import record
@@ -90,12 +92,22 @@ def _solve_vjp(params: Triangle, primals: Any, outputs: Any, cotangents: Any) ->
     return _triangle(params, apply1(NEG, mx.product(left, mx.adjoint(right)))), b_ct
 
 
+def _solve_settled(params: Triangle, primals: Any, outputs: Any, moved: Any) -> tuple[Any, Any]:
+    """A singular matrix that nothing moves is the identity, and its solution zero."""
+    (a, b), (x,) = primals, outputs
+    moves = mx.any_moves(moved)
+    if moves is None:
+        return primals, outputs
+    mask = bind1(BROADCAST, Spread(type_of(x).shape, tuple(range(len(type_of(x).shape) - 2))), moves)
+    return (mx.identity_unless(moves, a), b), (bind1(SELECT, NO_PARAMS, mask, x, zeros_of(type_of(x))),)
+
+
 TRIANGULAR_SOLVE = Op(
     name="triangular_solve",
     params=Triangle,
     type_rule=_solve_type,
     denote=_solve_value,
-    diff=Custom(jvp=_solve_jvp, vjp=_solve_vjp),
+    diff=Custom(jvp=_solve_jvp, vjp=_solve_vjp, settled=_solve_settled),
     batch=Pointwise(),
     reduces=True,
     doc="Solve a triangular system by substitution in index order; a zero pivot gives infinities and NaN.",
@@ -166,12 +178,21 @@ def _cholesky_jvp(params: NoParams, primals: Any, tangents: Any, outputs: Any) -
     return (mx.product(factor, phi),)
 
 
+def settled_factors(params: Any, primals: Any, outputs: Any, moved: Any) -> tuple[Any, Any]:
+    """Factors of a singular matrix that nothing moves are identities."""
+    moves = mx.any_moves(moved)
+    if moves is None:
+        return primals, outputs
+    factors = [mx.identity_unless(moves, x) if type_of(x).dtype.is_inexact else x for x in outputs]
+    return primals, factors
+
+
 CHOLESKY = Op(
     name="cholesky",
     params=NoParams,
     type_rule=_square_type,
     denote=_cholesky_value,
-    diff=Custom(jvp=_cholesky_jvp),
+    diff=Custom(jvp=_cholesky_jvp, settled=settled_factors),
     batch=Pointwise(),
     reduces=True,
     doc="The lower L, L·Lᴴ the Hermitian matrix whose lower triangle is read; NaN if that is not positive definite.",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from ops.samples import F32, F64, integers, uniform
 
+from torchlean.conformance.samples.draw import F32, F64, integers, uniform
 from torchlean.ir import ops
 from torchlean.ir.op import Op
 from torchlean.ir.ops.branches import COND

@@ -1,4 +1,4 @@
-"""`debug.diff`: what changed from one graph to another, by structure and not by ids.
+"""What changed from one graph to another, by structure and not by ids. Users reach it as `debug.diff`.
 
 Nodes are matched in three steps. (1) By structure: op, params and the structure of the operands, down to the inputs,
 numbered so that equal structures have equal numbers. (2) What is left, in program order: equal op, params and operands

@@ -1,0 +1,217 @@
+"""Strict programs as generated C (`compiled_cpu`) against NumPy by hand, jax.jit and torch, and products against BLAS.
+
+OpenBLAS and generated C run on one thread; jax and torch use what they take. What is compared is checked first: the
+results are those of the strict NumPy kernels, bit for bit, and close to the peers'.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # read when NumPy is imported
+    os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+
+import numpy as np
+from _paired import paired, report, restart_unpinned
+from train_step import RATE, digits_by_hand, problem, small_by_hand, theirs
+
+import torchlean as tl
+from torchlean import nn, ops, optim
+from torchlean.backends import profiles
+
+COMPILED = profiles.compiled_cpu.under(profiles.compiled_cpu.policy.allowing_stale())
+STRICT = profiles.checked_cpu.under(profiles.checked_cpu.policy.allowing_stale())
+RNG = np.random.default_rng(2026)
+
+
+def normal(*shape: int) -> Any:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def lowered(f: Callable[..., Any], *arguments: Any) -> Any:
+    """The program in C, after comparing its results with the strict kernels', bit for bit."""
+    made, strict = tl.lower(f, *arguments, profile=COMPILED), tl.lower(f, *arguments, profile=STRICT)
+    for got, want in zip(tl.pytree.flatten(made(*arguments))[0], tl.pytree.flatten(strict(*arguments))[0], strict=True):
+        a, b = np.asarray(got), np.asarray(want)
+        assert a.tobytes() == b.tobytes() or bool(np.all((a == b) | ((a != a) & (b != b)))), f
+    return made
+
+
+def row(what: str, against: str, goal: float | None, ours: Any, other: Any, *, calls: int, median: bool = False) -> Any:
+    """One comparison. Peers that hand work to other threads have rare minima; for them the median ratio is quoted."""
+    measured = paired(ours, other, rounds=11, calls=calls)
+    quoted = "median_ratio" if median else "ratio_of_minima"
+    return {
+        "what": f"{what} / {against} ({quoted.replace('_', ' ')})",
+        "value": measured[quoted],
+        "unit": "ratio",
+        "goal": goal,
+        "against": against,
+        "measured": measured,
+    }
+
+
+# -- training steps ----------------------------------------------------------------------------------------------------
+def sgd_step(classes: bool) -> Callable[..., Any]:
+    def loss(p: Any, x: Any, t: Any) -> Any:
+        y = ops.linear(ops.relu(ops.linear(x, p[0], p[1])), p[2], p[3])
+        return ops.cross_entropy(y, t) if classes else ops.mse_loss(y, t)
+
+    def step(p: Any, x: Any, t: Any) -> Any:
+        value, gradient = tl.value_and_grad(loss)(p, x, t)
+        return [a - b * RATE for a, b in zip(p, gradient, strict=True)], value
+
+    return step
+
+
+def torch_step(params: list[Any], x: Any, t: Any, classes: bool) -> Callable[[], None]:
+    import torch
+
+    p = [torch.tensor(each, requires_grad=True) for each in params]
+    x, t = torch.tensor(x), torch.tensor(t).long() if classes else torch.tensor(t)
+
+    def run() -> None:
+        y = torch.relu(x @ p[0].T + p[1]) @ p[2].T + p[3]
+        loss = torch.nn.functional.cross_entropy(y, t) if classes else torch.mean((y - t) ** 2)
+        loss.backward()
+        with torch.no_grad():
+            for each in p:
+                each -= RATE * each.grad
+                each.grad = None
+
+    return run
+
+
+def training(name: str, sizes: tuple[int, int, int], batch: int, classes: bool, calls: int, goals: Any) -> list[Any]:
+    import jax
+
+    params, x, t = problem(sizes, batch, classes)
+    step = lowered(sgd_step(classes), params, x, t)
+    by_hand, jitted = (digits_by_hand if classes else small_by_hand)(batch), theirs(classes)
+    new, _ = step(params, x, t)
+    for a, b in zip(new, by_hand(params, x, t)[0], strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-4, atol=1e-6)
+    held, mine = [params], [params]
+    device = jax.device_put(x), jax.device_put(t)
+    carried = [[jax.device_put(p) for p in params]]
+
+    def ours() -> None:
+        held[0], _ = step(held[0], x, t)
+
+    def numpy() -> None:
+        mine[0], _ = by_hand(mine[0], x, t)
+
+    def xla() -> None:
+        carried[0], value = jitted(carried[0], *device)
+        value.block_until_ready()
+
+    return [
+        row(name, "hand-written NumPy", goals[0], ours, numpy, calls=calls),
+        row(name, "jax.jit", goals[1], ours, xla, calls=calls, median=True),
+        row(name, "torch", goals[2], ours, torch_step(params, x, t, classes), calls=calls // 4),
+    ]
+
+
+def adam() -> list[Any]:
+    """The step the goal is about: ours with Adam, NumPy's with plain SGD."""
+    model, optimizer = nn.Sequential(nn.Linear(2, 8), nn.relu, nn.Linear(8, 1)), optim.Adam(0.01)
+    params, x, t = problem((2, 8, 1), 25, False)
+    with tl.Session(STRICT):
+        tree = model.init(tl.random.key(0))
+        state = optimizer.init(tree)
+
+    def f(tree: Any, state: Any, x: Any, t: Any) -> Any:
+        value, gradient = tl.value_and_grad(lambda p: ops.mse_loss(model(p, x), t))(tree)
+        return *optimizer.update(gradient, state, tree), value
+
+    step, by_hand = lowered(f, tree, state, x, t), small_by_hand(25)
+    held, mine = [(tree, state)], [params]
+
+    def ours() -> None:
+        tree, state, _ = step(*held[0], x, t)
+        held[0] = tree, state
+
+    def numpy() -> None:
+        mine[0], _ = by_hand(mine[0], x, t)
+
+    return [row("2-8-1 MLP, batch 25, Adam", "hand-written NumPy with SGD", 0.5, ours, numpy, calls=2000)]
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+def products() -> list[Any]:
+    made = []
+    for n, goal, calls in ((512, 1.4, 8), (1024, 1.6, 2)):
+        a, b, out = normal(n, n), normal(n, n), np.empty((n, n), np.float32)
+        run = lowered(lambda a, b: a @ b, a, b).executable.call
+        what = f"{n}³ float32 product, one thread"
+        made.append(
+            row(
+                what,
+                "OpenBLAS",
+                goal,
+                lambda r=run, a=a, b=b: r(a, b),
+                lambda a=a, b=b, o=out: np.dot(a, b, out=o),
+                calls=calls,
+            )
+        )
+    return made
+
+
+def against_peers(what: str, ours: Any, jax_f: Any, torch_f: Any, *arguments: Any) -> list[Any]:
+    import jax
+    import torch
+
+    run = lowered(ours, *arguments).executable.call
+    jitted, device = jax.jit(jax_f), [jax.device_put(each) for each in arguments]
+    tensors = [torch.tensor(each) for each in arguments]
+    np.testing.assert_allclose(run(*arguments)[0], np.asarray(jitted(*device)), rtol=2e-4, atol=2e-5)
+    return [
+        row(what, "jax.jit", 1.0, lambda: run(*arguments), lambda: jitted(*device).block_until_ready(), calls=3),
+        row(what, "torch", 1.0, lambda: run(*arguments), lambda: torch_f(*tensors), calls=3),
+    ]
+
+
+def chain(x: Any, y: Any) -> Any:
+    return (((x * y + 1.0) * x - y) * 0.5 + x) * y - 0.25
+
+
+def kernels() -> list[Any]:
+    import jax
+    import torch
+
+    def normed(x: Any, w: Any, b: Any) -> Any:
+        centred = x - x.mean(-1, keepdims=True)
+        return centred * jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * w + b
+
+    rows, weight, bias = normal(4096, 1024), normal(1024), normal(1024)
+    made = against_peers("chain of 8 on 10⁷", chain, chain, chain, normal(10**7), normal(10**7))
+    made += against_peers(
+        "softmax 4096×1024", lambda x: ops.softmax(x, -1), jax.nn.softmax, lambda x: torch.softmax(x, -1), rows
+    )
+    made += against_peers(
+        "layer norm 4096×1024",
+        lambda x, w, b: ops.layer_norm(x, w, b),
+        normed,
+        lambda x, w, b: torch.nn.functional.layer_norm(x, (1024,), w, b),
+        rows,
+        weight,
+        bias,
+    )
+    return made
+
+
+def main() -> None:
+    rows = training("2-8-1 MLP, batch 25, SGD", (2, 8, 1), 25, False, 2000, (0.5, None, None))
+    rows += adam()
+    rows += training("64-128-10 MLP, batch 64, SGD", (64, 128, 10), 64, True, 500, (1.0, 1.0, 1.0))
+    rows += products()
+    rows += kernels()
+    report(str(__doc__), rows, __file__)
+
+
+if __name__ == "__main__":
+    restart_unpinned()
+    main()

@@ -1,0 +1,99 @@
+"""Which ops generated C serves, by how they are written; and which nodes of them it does not.
+
+Kept apart from the generator so that planning need not import it.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from torchlean.ir.dtypes import DType
+from torchlean.ir.op import Op
+from torchlean.ir.ops import (
+    create,
+    cumulative,
+    cut,
+    fold,
+    gather,
+    layout,
+    random,
+    reduce,
+    remat,
+    rounding,
+    spread,
+    window,
+    words,
+)
+from torchlean.ir.ops import elementwise as ew
+from torchlean.ir.ops.activation import RELU
+from torchlean.ir.ops.chain import CHAIN_MUL
+from torchlean.ir.ops.dot import DOT_GENERAL
+from torchlean.ir.ops.loss import MSE_LOSS
+
+NUMBERS = frozenset(
+    {
+        *(DType.BOOL, DType.I8, DType.I16, DType.I32, DType.I64, DType.U8, DType.U16, DType.U32, DType.U64),
+        *(DType.F32, DType.F64),
+    }
+)
+
+STRICT: MappingProxyType[Op, str] = MappingProxyType(  # to the names of `ir.strict`
+    {
+        ew.EXP: "exp",
+        ew.EXPM1: "expm1",
+        ew.LOG: "log",
+        ew.LOG1P: "log1p",
+        ew.SIN: "sin",
+        ew.COS: "cos",
+        ew.TANH: "tanh",
+        ew.LOGISTIC: "logistic",
+        ew.ERF: "erf",
+        ew.POW: "pow",
+    }
+)
+ELEMENTWISE: frozenset[Op] = frozenset(
+    {
+        *STRICT,
+        *(ew.ADD, ew.SUB, ew.MUL, ew.DIV, ew.NEG, ew.ABS, ew.SIGN, ew.SQRT, ew.RSQRT, ew.INTEGER_POW, CHAIN_MUL),
+        *(ew.LT, ew.LE, ew.GT, ew.GE, ew.EQ, ew.NE, ew.MAX, ew.MIN, ew.CLAMP),
+        *(ew.LOGICAL_AND, ew.LOGICAL_OR, ew.LOGICAL_XOR, ew.LOGICAL_NOT, ew.SELECT, ew.CONVERT),
+        *(rounding.FLOOR, rounding.CEIL, rounding.TRUNC, rounding.ROUND, rounding.IS_FINITE, rounding.IS_NAN),
+        *(words.AND, words.OR, words.XOR, words.NOT, words.POPULATION_COUNT, words.BITCAST_CONVERT),
+        *(words.SHIFT_LEFT, words.SHIFT_RIGHT_LOGICAL, words.SHIFT_RIGHT_ARITHMETIC),
+    }
+)
+VIEWS: frozenset[Op] = frozenset(
+    {
+        *(layout.RESHAPE, layout.TRANSPOSE, layout.REVERSE, spread.BROADCAST, cut.SLICE),
+        *(ew.STOP_GRADIENT, remat.CHECKPOINT_NAME),
+    }
+)
+FOLDS: frozenset[Op] = frozenset(
+    {
+        *(spread.REDUCE_SUM, fold.REDUCE_PROD, reduce.REDUCE_MAX, reduce.REDUCE_MIN),
+        *(fold.REDUCE_AND, fold.REDUCE_OR, fold.REDUCE_XOR),
+    }
+)
+MADE_UP: frozenset[Op] = frozenset({create.FULL, create.IOTA})  # no memory: a literal, a counter
+CALLS: frozenset[Op] = frozenset(
+    {
+        *(DOT_GENERAL, window.CONV, window.CONV_INPUT_ADJOINT, window.CONV_KERNEL_ADJOINT),
+        *(cut.PAD, cut.CONCATENATE, gather.GATHER, gather.SCATTER_ADD, reduce.ARGMAX, reduce.ARGMIN),
+        *(random.RANDOM_BITS, cumulative.CUMSUM, cumulative.CUMPROD, cumulative.CUMMAX, cumulative.CUMMIN),
+        cumulative.RECURRENCE,
+    }
+)
+PRIMITIVES: frozenset[Op] = ELEMENTWISE | VIEWS | FOLDS | MADE_UP | CALLS
+COMPOSITES: tuple[Op, ...] = (RELU, MSE_LOSS)  # those the strict provider serves whole: it would be asked first
+
+MOST_POWER = 1 << 16
+
+
+def refused(op: Op, params: Any, given: tuple[DType, ...]) -> str | None:
+    """Why a node of an elementwise op is not written in C, or None."""
+    if op is words.BITCAST_CONVERT and params.dtype.width != given[0].width:
+        return "it changes the number of entries"
+    if op is ew.INTEGER_POW and abs(params.exponent) > MOST_POWER:
+        return f"an exponent beyond {MOST_POWER}"
+    return None

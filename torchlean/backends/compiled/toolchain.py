@@ -1,0 +1,168 @@
+"""The machine's C compiler: where it is, which version, and the flags that keep every rounding of the definition.
+
+`-ffp-contract=off` keeps products rounded before they are added; nothing of `-ffast-math` is used. `-fno-math-errno`
+and `-fno-trapping-math` give up `errno` and the order of floating-point flags, which nobody here reads; no value
+depends on them. So the bits are those of IEEE arithmetic, whatever vector width the machine has.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from torchlean.errors import BackendMissing, message
+
+CANDIDATES = ("cc", "gcc", "clang")
+FLAGS = (
+    "-std=gnu11",
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-fPIC",
+    "-shared",
+    "-w",
+)
+TIMEOUT_S = 600
+_FIX = "install one (gcc or clang), name one in CC, or install torchlean[compiled], which brings one as a wheel"
+
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """A compiler with its flags. `lanes`: bytes of a vector register; `registers`: how many there are.
+
+    `machine` names the instruction sets, since a library made for them runs on no other machine.
+    """
+
+    command: Command
+    version: str
+    flags: tuple[str, ...]
+    machine: str
+    lanes: int
+    registers: int
+
+    def identity(self) -> tuple[object, ...]:
+        """What decides the machine code of a source."""
+        return (self.version, self.flags, self.machine)
+
+    def compile(self, source: str, target: str, *extra: str) -> None:
+        """Compile one C file to a shared library; BackendMissing with the compiler's own words when it fails."""
+        said = _run((*self.command, *self.flags, *extra, "-o", target, source, "-lm"), TIMEOUT_S)
+        if said is not None:
+            raise BackendMissing(
+                message(
+                    "the C compiler did not compile what was generated",
+                    expected="a shared library",
+                    got=said,
+                    fix=f"check `{shlex.join(self.command)}`, name another compiler in CC, or use a profile without "
+                    "the provider compiled",
+                )
+            )
+
+
+def find(environ: Mapping[str, str]) -> Command | str:
+    """The compiler's command, or why there is none: CC, then cc, gcc, clang, then the ziglang package."""
+    path = environ.get("PATH", "")
+    named = environ.get("CC", "")
+    if named:
+        words = tuple(shlex.split(named))
+        if words and shutil.which(words[0], path=path) is not None:
+            return words
+        return f"CC is {named!r}, which is no program on PATH; {_FIX}"
+    for name in CANDIDATES:
+        found = shutil.which(name, path=path)
+        if found is not None:
+            return (found,)
+    if find_spec("ziglang") is not None:
+        return (sys.executable, "-m", "ziglang", "cc")
+    return f"no C compiler was found (CC is not set; looked for {', '.join(CANDIDATES)} and ziglang); {_FIX}"
+
+
+def toolchain(command: Command, features: frozenset[str]) -> Toolchain:
+    """The toolchain of a command on this machine; `features` are its instruction sets by NumPy's names."""
+    machine = platform.machine()
+    flags = (*FLAGS, *_native(machine, features))
+    lanes, registers = _vectors(machine, features)
+    return Toolchain(
+        command=command,
+        version=version_of(command),
+        flags=flags,
+        machine=f"{platform.system()} {machine}: {' '.join(sorted(features))}",
+        lanes=lanes,
+        registers=registers,
+    )
+
+
+def version_of(command: Command) -> str:
+    """The first line the compiler says about itself."""
+    try:
+        made = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        raise _broken(command, str(fault)) from None
+    if made.returncode != 0:
+        raise _broken(command, (made.stderr or made.stdout).strip()[:200] or f"exit status {made.returncode}")
+    return (made.stdout.splitlines() or [""])[0].strip()
+
+
+def _broken(command: Command, said: str) -> BackendMissing:
+    return BackendMissing(
+        message(
+            f"the C compiler `{shlex.join(command)}` does not run",
+            expected="its version",
+            got=said,
+            fix=_FIX,
+        )
+    )
+
+
+def _run(arguments: tuple[str, ...], timeout: float) -> str | None:
+    """What a failing command said, or None. It runs in English and without the caller's input."""
+    environ = {**os.environ, "LC_ALL": "C"}
+    try:
+        made = subprocess.run(
+            arguments,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environ,
+        )
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        return str(fault)
+    if made.returncode == 0:
+        return None
+    return (made.stderr or made.stdout).strip()[:2000] or f"exit status {made.returncode}"
+
+
+def _native(machine: str, features: frozenset[str]) -> tuple[str, ...]:
+    if machine in ("x86_64", "AMD64", "i686"):
+        wide = ("-mprefer-vector-width=512",) if "AVX512F" in features else ()
+        return ("-march=native", *wide)
+    return ("-mcpu=native",) if machine in ("aarch64", "arm64") else ()
+
+
+def _vectors(machine: str, features: frozenset[str]) -> tuple[int, int]:
+    if "AVX512F" in features:
+        return 64, 32
+    if "AVX2" in features:
+        return 32, 16
+    return (16, 32) if machine in ("aarch64", "arm64") else (16, 16)
+
+
+def features_here() -> frozenset[str]:
+    """The instruction sets NumPy found on this machine."""
+    core = sys.modules.get("numpy._core._multiarray_umath")
+    found: Mapping[str, bool] = getattr(core, "__cpu_features__", {})
+    return frozenset([name for name, here in found.items() if here])

@@ -1,0 +1,227 @@
+"""The C text of a schedule: one function per different part, and the function that calls them in order.
+
+Functions with equal bodies are written once. Operands are `x0, x1, …`, results `y0, …`, and every size and stride is a
+constant, so that the compiler sees what there is to vectorise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from torchlean.backends.compiled.arena import Arena
+from torchlean.backends.compiled.calls import CALLS, Operand
+from torchlean.backends.compiled.expressions import EXPRESSIONS, helpers
+from torchlean.backends.compiled.folds import fold_body
+from torchlean.backends.compiled.loops import Body, loop_text
+from torchlean.backends.compiled.schedule import Call, Copy, Fold, Loop, Part, Schedule
+from torchlean.backends.compiled.stitch import Stitched, stitched
+from torchlean.backends.compiled.text import C_TYPE, comment, literal
+from torchlean.backends.compiled.toolchain import Toolchain
+from torchlean.backends.compiled.views import View, whole
+from torchlean.ir.graph import Node
+from torchlean.ir.ops.create import FULL
+from torchlean.ir.types import Shape
+from torchlean.record import record
+
+# GCC 12 vectorises a sequential sum that runs backwards along its inner axis, and adds the wrong entries. An empty
+# `asm` keeps a loop from being vectorised; folds that have nothing to vectorise over carry one.
+HEAD = """#define IN_ORDER __asm__ volatile("")
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+"""
+ENTRY_HEAD = "void torchlean_run(char *const *restrict in, char *const *restrict out, char *restrict arena) {"
+
+
+@record(eq=False)
+class Program:
+    """`source`: what is compiled; `annotated`: the same with nodes, capsules and the user's lines as comments."""
+
+    source: str
+    annotated: str
+    arena: int
+
+
+def write(schedule: Schedule, chain: Toolchain) -> Program:
+    """The program of a schedule."""
+    return _Writer(schedule, chain).program()
+
+
+class _Writer:
+    def __init__(self, schedule: Schedule, chain: Toolchain) -> None:
+        self.schedule, self.chain = schedule, chain
+        self.functions: dict[str, str] = {}  # parameters and body → name
+        self.texts: list[str] = []
+        self.lines: list[str] = []
+        self.runs = stitched(schedule)
+        self.run: Stitched | None = None
+        self.arena = Arena(schedule, self.runs)
+        self.capsule = dict(zip([id(node) for node in schedule.group.nodes], schedule.group.capsules, strict=True))
+
+    def program(self) -> Program:
+        starts, ends = {run.start: run for run in self.runs}, {run.end - 1 for run in self.runs}
+        for at, part in enumerate(self.schedule.parts):
+            if at in starts:
+                self._begin(starts[at])
+            indent = "    " if self.run is None else "        "
+            self.lines += [f"{indent}{comment(line)}" for line in self._described(part)]
+            if not self._is_empty(part):
+                self.lines.append(f"{indent}{self._part(part)}")
+            if at in ends:
+                self.run = None
+                self.lines.append("    }")
+        body = "\n".join([*self.texts, "", ENTRY_HEAD, *self.lines, "}", ""])
+        annotated = "\n".join([HEAD, *helpers(body), "", body])
+        kept = [line for line in annotated.split("\n") if not line.lstrip().startswith("//")]
+        return Program("\n".join(kept), annotated, self.arena.size)
+
+    def _begin(self, run: Stitched) -> None:
+        self.run = run
+        block, rows = run.block, run.rows
+        self.lines.append(f"    for (int64_t r = 0; r < {rows}; r += {block}) {{")
+        self.lines.append(f"        const int64_t rows = r + {block} < {rows} ? {block} : {rows} - r;")
+
+    def _is_empty(self, part: Part) -> bool:
+        types = self.schedule.types
+        return all([types[id].size == 0 for id in self.schedule.made_by(part)])
+
+    # -- comments --------------------------------------------------------------------------------------------------
+    def _described(self, part: Part) -> list[str]:
+        if isinstance(part, Copy):
+            return [f"%{part.target} = copy of a view" if part.target >= 0 else "a result that is a view"]
+        nodes = part.nodes if isinstance(part, Loop) else [part.node]
+        if isinstance(part, Fold):
+            nodes = [*part.inlined, part.node]
+        types = self.schedule.types
+        return [
+            f"{', '.join([f'%{id}' for id in node.outputs])} = {node.op.name} "
+            f"{types[node.outputs[0]]}  {self.capsule[id(node)]}  {node.where}"
+            for node in nodes
+        ]
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+    def _part(self, part: Part) -> str:
+        if isinstance(part, Copy):
+            return self._copy(part)
+        if isinstance(part, Loop):
+            return self._loop(part)
+        if isinstance(part, Fold):
+            return self._fold(part)
+        return self._call(part)
+
+    def _copy(self, part: Copy) -> str:
+        body = self.body(part.source.shape)
+        name = body.load(part.source)
+        body.store(part.target, whole(part.target, part.source.shape), name)
+        return self._emit("copy", body, loop_text(body))
+
+    def _loop(self, part: Loop) -> str:
+        body = self.body(part.shape)
+        for node in part.nodes:
+            self._compute(body, part, node)
+        for node in part.nodes:
+            out = node.outputs[0]
+            if out in self.schedule.stored:
+                body.store(out, whole(out, part.shape), body.names[out])
+        return self._emit("loop", body, loop_text(body))
+
+    def _fold(self, part: Fold) -> str:
+        (source,) = part.node.inputs
+        body = self.body(self.schedule.types[source].shape)
+        for node in part.inlined:
+            self._compute(body, part, node)
+        term = self._operand(body, part, source)
+        text = fold_body(body, part.node, term, self.schedule.types[source], self.schedule.types)
+        return self._emit("fold", body, text)
+
+    def _call(self, part: Call) -> str:
+        node, types = part.node, self.schedule.types
+        operands = [
+            Operand(view, types[id].dtype, self._literal(view))
+            for id, view in zip(node.inputs, part.views, strict=True)
+        ]
+        made = CALLS[node.op](node.params, operands, [types[id] for id in node.outputs], self.chain)
+        body = self.body(())
+        names: dict[str, str] = {}  # operands may share storage: the text names operands
+        for position, operand in enumerate(operands):
+            if operand.constant is None:
+                names[f"x{position}"] = body.pointer(operand.view.root)
+        for id in node.outputs:
+            body.target(id)
+        text = re.sub(r"\b(x\d+)\b", lambda found: names[found[0]], made.text)
+        body.workspace = made.workspace > 0
+        for helper in made.helpers:
+            self._shared(helper)
+        return self._emit(node.op.name, body, text, self.arena.workspace(made.workspace) if made.workspace else "")
+
+    def _literal(self, view: View) -> str | None:
+        maker = self.schedule.nodes.get(view.root)
+        if maker is None or maker.op is not FULL:
+            return None
+        return literal(maker.params.dtype, maker.params.bits)
+
+    def _shared(self, text: str) -> None:
+        if text not in self.texts:
+            self.texts.append(text)
+
+    # -- bodies ----------------------------------------------------------------------------------------------------
+    def body(self, shape: Shape) -> Body:
+        made = Body(shape, self.schedule.types, self.schedule.nodes)
+        made.rows = 0 if self.run is None else self.run.rows
+        return made
+
+    def view_of(self, id: int) -> View:
+        return self.schedule.views[id]
+
+    def _compute(self, body: Body, part: Loop | Fold, node: Node) -> None:
+        out = node.outputs[0]
+        types = self.schedule.types
+        operands = tuple([self._operand(body, part, id) for id in node.inputs])
+        given = tuple([types[id].dtype for id in node.inputs])
+        body.define(out, EXPRESSIONS[node.op](node.params, given, types[out].dtype, operands))
+
+    def _operand(self, body: Body, part: Loop | Fold, id: int) -> str:
+        view = self.view_of(id)
+        if self.schedule.is_local(part, view):
+            return body.names[view.root]
+        return body.load(view)
+
+    # -- functions -------------------------------------------------------------------------------------------------
+    def _emit(self, kind: str, body: Body, text: str, workspace: str = "") -> str:
+        """The call of the function with this body, which is written if there is none like it."""
+        parameters = body.parameters()
+        full = f"({', '.join(parameters)}) {{\n{text}\n}}"
+        name = self.functions.get(full)
+        if name is None:
+            name = self.functions[full] = f"{kind}_{len(self.functions)}"
+            self.texts.append(f"static void {name}{full}\n")
+        types = self.schedule.types
+        passed = [
+            f"(const {C_TYPE[types[root].dtype]} *){self._address(root)}{self._ahead(root, body.steps)}"
+            for root in body.roots
+        ]
+        passed += [
+            f"({C_TYPE[types[id].dtype]} *){self._address(id)}{self._ahead(id, body.steps)}" for id in body.targets
+        ]
+        if workspace:
+            passed.append(workspace)
+        if self.run is not None:
+            passed.append("rows")
+        return f"{name}({', '.join(passed)});"
+
+    def _ahead(self, root: int, steps: Mapping[int, int]) -> str:
+        """How far the rows of the call lie from the first, in entries."""
+        if self.run is None or root in self.run.local or not steps.get(root):
+            return ""
+        return f" + r * {steps[root]}"
+
+    def _address(self, root: int) -> str:
+        group = self.schedule.group
+        if root in self.schedule.placed:
+            return f"out[{self.schedule.placed[root]}]"
+        if root in group.inputs:
+            return f"in[{group.inputs.index(root)}]"
+        return self.arena.address(root)
