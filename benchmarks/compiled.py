@@ -160,7 +160,7 @@ def products() -> list[Any]:
     return made
 
 
-def against_peers(what: str, ours: Any, jax_f: Any, torch_f: Any, *arguments: Any) -> list[Any]:
+def against_peers(what: str, ours: Any, jax_f: Any, torch_f: Any, *arguments: Any, goal: float = 1.0) -> list[Any]:
     import jax
     import torch
 
@@ -169,8 +169,8 @@ def against_peers(what: str, ours: Any, jax_f: Any, torch_f: Any, *arguments: An
     tensors = [torch.tensor(each) for each in arguments]
     np.testing.assert_allclose(run(*arguments)[0], np.asarray(jitted(*device)), rtol=2e-4, atol=2e-5)
     return [
-        row(what, "jax.jit", 1.0, lambda: run(*arguments), lambda: jitted(*device).block_until_ready(), calls=3),
-        row(what, "torch", 1.0, lambda: run(*arguments), lambda: torch_f(*tensors), calls=3),
+        row(what, "jax.jit", goal, lambda: run(*arguments), lambda: jitted(*device).block_until_ready(), calls=3),
+        row(what, "torch", goal, lambda: run(*arguments), lambda: torch_f(*tensors), calls=3),
     ]
 
 
@@ -199,6 +199,27 @@ def kernels() -> list[Any]:
         rows,
         weight,
         bias,
+    )
+    x, w = normal(64, 3, 32, 32), normal(64, 3, 3, 3)
+    made += against_peers(
+        "conv 64×3×32×32 → 64, 3×3",
+        lambda x, w: ops.conv(x, w, padding="same"),
+        lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME"),
+        lambda x, w: torch.nn.functional.conv2d(x, w, padding=1),
+        x,
+        w,
+        goal=2.0,
+    )
+    q, k, v = normal(4, 8, 256, 64), normal(4, 8, 256, 64), normal(4, 8, 256, 64)
+    made += against_peers(
+        "attention B4 H8 T256 D64",
+        lambda q, k, v: ops.attention(q, k, v),
+        lambda q, k, v: jax.nn.softmax(q @ k.swapaxes(-1, -2) / 8, -1) @ v,
+        torch.nn.functional.scaled_dot_product_attention,
+        q,
+        k,
+        v,
+        goal=2.0,
     )
     return made
 

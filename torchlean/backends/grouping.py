@@ -100,9 +100,13 @@ class _Grouping:
         inside = [batch if self._is_group(batch) else [] for batch in self.order]
         owner = {position: at for at, batch in enumerate(inside) for position in batch}
         wanted = self._wanted(members, owner)
+        results = [id for id in self.plan.graph.outputs if self._is_result(id, owner)]
+        returned: dict[int, list[int]] = {}  # by the group they come out of
+        for id in results:
+            returned.setdefault(self._home(id, owner), []).append(id)
         for at, batch in enumerate(self.order):
             if inside[at]:
-                yield from self._group(at, batch, members[at], owner, wanted)
+                yield from self._group(batch, members[at], returned.get(at, []), wanted)
             else:
                 yield from self._shown(self.plan.graph.nodes[batch[0]].inputs)
                 yield Unit((batch[0],), None, None)
@@ -150,12 +154,9 @@ class _Grouping:
         bases = self._bases([id])
         return bool(bases) and all([self.maker.get(base) in owner for base in bases])
 
-    def _group(
-        self, at: int, batch: list[int], members: list[int], owner: dict[int, int], wanted: set[int]
-    ) -> Iterator[Unit]:
+    def _group(self, batch: list[int], members: list[int], results: list[int], wanted: set[int]) -> Iterator[Unit]:
         nodes = self.plan.graph.nodes
-        results = [id for id in self.plan.graph.outputs if self._is_result(id, owner)]
-        views = [self.maker[id] for id in results if self.light[self.maker[id]] and self._home(id, owner) == at]
+        views = [self.maker[id] for id in results if self.light[self.maker[id]]]
         everything = sorted({*members, *self._members(views), *views})
         self.shown |= set(views)
         computed = [id for position in batch for id in nodes[position].outputs if id in wanted]

@@ -112,3 +112,19 @@ def test_user_text_cannot_leave_a_comment() -> None:
     from torchlean.backends.compiled.text import comment
 
     assert comment("a\nb \\") == "// a?b ?"
+
+
+def test_a_long_program_is_written_in_pieces_and_equal_parts_once() -> None:
+    weights = [normal(8, 8, seed=seed) for seed in range(60)]
+    x = normal(4, 8)
+
+    def loss(weights: Any, x: Any) -> Any:
+        for w in weights:
+            x = ops.tanh(x @ w)
+        return ops.sum(x)
+
+    lowered, strict = (tl.lower(tl.grad(loss), weights, x, profile=each) for each in (COMPILED, REFERENCE))
+    assert "void piece_2(" in lowered.source
+    assert lowered.source.count("void dot_general_") == 3
+    for got, want in zip(lowered(weights, x), strict(weights, x), strict=True):
+        assert same_bits(np.asarray(got), np.asarray(want))

@@ -52,8 +52,11 @@ class Statement:
 class Body:
     """The statements of one iteration over `shape`, and the pointers they use."""
 
-    def __init__(self, shape: Shape, types: Mapping[int, TensorType], nodes: Mapping[int, Node]) -> None:
+    def __init__(
+        self, shape: Shape, types: Mapping[int, TensorType], nodes: Mapping[int, Node], rare: RareParts
+    ) -> None:
         self.shape = shape
+        self.rare = rare
         self.types, self.nodes = types, nodes
         self.roots: list[int] = []
         self.targets: list[int] = []
@@ -151,8 +154,7 @@ def loop_text(body: Body) -> str:
     sizes, steps = collapsed(body.shape, [access.strides for access in accesses])
     strides = {id(access): each for access, each in zip(accesses, steps, strict=True)}
     variables = [f"i{axis}" for axis in range(len(sizes))]
-    rare = [each for each in body.statements if rare_call(each.text)]
-    if rare and sizes:
+    if sizes and any([body.rare.call(each.text) for each in body.statements]):
         return _guarded(body, sizes, strides, variables)
     lines, indent = [], "    "
     for axis, name in enumerate(variables):
@@ -170,12 +172,21 @@ _CALL = re.compile(r"(tl_(\w+)_(f32|f64))\((.*)\)")
 BLOCK = 512  # entries of which none may be rare for the short way to do
 
 
-def rare_call(text: str) -> tuple[str, str] | None:
-    """The function that a statement calls, and its arguments, if it is one with rare parts."""
-    found = _CALL.fullmatch(text)
-    if found is None or found[2] not in FUNCTIONS or f"{found[1]}_is_rare" not in emit_c(found[2], found[3]):
-        return None
-    return found[1], found[4]
+class RareParts:
+    """Which strict functions have rare parts; each is looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bool] = {}
+
+    def call(self, text: str) -> tuple[str, str] | None:
+        """The function that a statement calls, and its arguments, if it is one with rare parts."""
+        found = _CALL.fullmatch(text)
+        if found is None or found[2] not in FUNCTIONS:
+            return None
+        name = found[1]
+        if name not in self._known:
+            self._known[name] = f"{name}_is_rare" in emit_c(found[2], found[3])
+        return (name, found[4]) if self._known[name] else None
 
 
 def _guarded(body: Body, sizes: Shape, strides: Mapping[int, Strides], variables: Sequence[str]) -> str:
@@ -186,7 +197,7 @@ def _guarded(body: Body, sizes: Shape, strides: Mapping[int, Strides], variables
     full = body.lines(strides, variables)
     short: list[str] = []
     for line, each in zip(full, [*body.statements, *[None] * len(body.stores)], strict=True):
-        call = None if each is None else rare_call(each.text)
+        call = None if each is None else body.rare.call(each.text)
         if call is None:
             short.append(line)
         else:

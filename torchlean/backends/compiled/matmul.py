@@ -135,7 +135,7 @@ class Product:
         self.tall, self.wide = (8, 3) if chain.registers >= 32 else (4, 2)
 
     def is_tiled(self) -> bool:
-        return self.dtype.is_float and self.rows * self.columns * self.folded > SMALL
+        return self.rows * self.columns * self.folded > SMALL
 
     def lines(self) -> list[str]:
         return self._tiled() if self.is_tiled() else self._plain()

@@ -23,6 +23,7 @@ from torchlean.ir.types import Shape, TensorType
 
 PRODUCTS: frozenset[Op] = frozenset({DOT_GENERAL, CONV, CONV_INPUT_ADJOINT, CONV_KERNEL_ADJOINT})
 MOST_NODES = 64  # of one loop
+NEAR = 64  # parts that are looked back over for a loop to join
 MOST_INLINED = 16  # elementwise nodes computed inside a fold
 SMALL = 4096  # entries below which loops over one shape are joined though they share no operand
 
@@ -76,8 +77,10 @@ class Schedule:
         self.parts: list[Part] = []
         self.made_at: dict[int, int] = {}  # root → part
         self.inlined: dict[int, int] = {}  # value → the fold's result
+        self.within: dict[int, list[int]] = {}  # the fold's result → values it computes
         self.uses: dict[int, int] = {}
         self.stored: set[int] = set()
+        self.place: dict[int, int] = {}  # value → where its node is in the group
         self.placed: dict[int, int] = {}  # root → result position
         self._build()
 
@@ -88,12 +91,13 @@ class Schedule:
             self._value(id)
             self.views[id] = whole(id, self.types[id].shape)
             self.made_at[id] = -1
-        for node in group.nodes:
+        for position, node in enumerate(group.nodes):
             for id in set(node.inputs):
                 self.uses[id] = self.uses.get(id, 0) + 1
             for id in node.outputs:
                 self._value(id)
                 self.nodes[id] = node
+                self.place[id] = position
         for id in group.outputs:
             self.uses[id] = self.uses.get(id, 0) + 1
         for node in group.nodes:
@@ -137,6 +141,7 @@ class Schedule:
             pending += made.inputs
         for id in chosen:
             self.inlined[id] = node.outputs[0]
+        self.within[node.outputs[0]] = chosen
 
     def _place(self, node: Node) -> None:
         out = node.outputs[0]
@@ -154,8 +159,8 @@ class Schedule:
         if node.op is FULL or node.op is IOTA:
             self.made_at[out] = -1
         elif node.op in FOLDS:
-            inlined = [each for each in self.group.nodes if self.inlined.get(each.outputs[0]) == out]
-            self._append(Fold(node, inlined), node)
+            inlined = sorted(self.within[out], key=self.place.__getitem__)
+            self._append(Fold(node, [self.nodes[id] for id in inlined]), node)
         elif node.op not in EXPRESSIONS:
             self._append(Call(node, [self._in_memory(self.views[id], node) for id in node.inputs]), node)
         elif out not in self.inlined:
@@ -201,7 +206,7 @@ class Schedule:
             else:
                 earliest = max(earliest, at + 1)
         chosen = None
-        for at in range(len(self.parts) - 1, earliest - 1, -1):
+        for at in range(len(self.parts) - 1, max(earliest, len(self.parts) - NEAR) - 1, -1):
             part = self.parts[at]
             if isinstance(part, Loop) and part.shape == wanted and len(part.nodes) < MOST_NODES:
                 near = at == produced or not roots.isdisjoint(part.reads | part.computes)

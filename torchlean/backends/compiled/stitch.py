@@ -31,10 +31,11 @@ class Stitched:
 def stitched(schedule: Schedule) -> list[Stitched]:
     """The runs of parts to stitch, in order."""
     found: list[Stitched] = []
+    last = {root: at for at, part in enumerate(schedule.parts) for root in schedule.roots_read(part)}
     start = 0
     while start < len(schedule.parts):
         run = _Run(schedule, start)
-        made = run.made() if run.end > start + 1 else None
+        made = run.made(last) if run.end > start + 1 else None
         if made is not None:
             found.append(made)
         start = max(run.end, start + 1)
@@ -75,16 +76,13 @@ class _Run:
         reach = sum([(size - 1) * by for size, by in zip(sizes[1:], strides[1:], strict=True)])
         return step == pitch and min(strides) >= 0 and view.offset + reach < pitch
 
-    def made(self) -> Stitched | None:
+    def made(self, last: dict[int, int]) -> Stitched | None:
+        """The run, if it is worth it; `last` says which part reads a root last."""
         schedule, rows = self.schedule, self.rows
         assert rows is not None
         types = schedule.types
-        readers: set[int] = set()
-        for at, part in enumerate(schedule.parts):
-            if not self.start <= at < self.end:
-                readers |= set(schedule.roots_read(part))
         stored = [root for root in self.inside if root in schedule.stored]
-        local = frozenset([root for root in stored if root not in readers and root not in schedule.placed])
+        local = frozenset([root for root in stored if last.get(root, -1) < self.end and root not in schedule.placed])
         passed = sum([types[root].nbytes for root in stored])
         touched = {root for part in schedule.parts[self.start : self.end] for root in schedule.roots_read(part)}
         touched |= set(stored)

@@ -13,7 +13,7 @@ from torchlean.backends.compiled.arena import Arena
 from torchlean.backends.compiled.calls import CALLS, Operand
 from torchlean.backends.compiled.expressions import EXPRESSIONS, helpers
 from torchlean.backends.compiled.folds import fold_body
-from torchlean.backends.compiled.loops import Body, loop_text
+from torchlean.backends.compiled.loops import Body, RareParts, loop_text
 from torchlean.backends.compiled.schedule import Call, Copy, Fold, Loop, Part, Schedule
 from torchlean.backends.compiled.stitch import Stitched, stitched
 from torchlean.backends.compiled.text import C_TYPE, comment, literal
@@ -33,7 +33,10 @@ HEAD = """#define IN_ORDER __asm__ volatile("")
 #include <stdint.h>
 #include <string.h>
 """
-ENTRY_HEAD = "void torchlean_run(char *const *restrict in, char *const *restrict out, char *restrict arena) {"
+ARGUMENTS = "(char *const *restrict in, char *const *restrict out, char *restrict arena)"
+ENTRY = f"void torchlean_run{ARGUMENTS}"
+MOST_INLINED = 2  # calls of one function
+PIECE = 200  # lines of a function that only calls others
 
 
 @record(eq=False)
@@ -54,11 +57,14 @@ class _Writer:
     def __init__(self, schedule: Schedule, chain: Toolchain) -> None:
         self.schedule, self.chain = schedule, chain
         self.functions: dict[str, str] = {}  # parameters and body → name
+        self.calls: dict[str, int] = {}  # name → from how many places
         self.texts: list[str] = []
         self.lines: list[str] = []
         self.runs = stitched(schedule)
         self.run: Stitched | None = None
+        self.rare = RareParts()
         self.arena = Arena(schedule, self.runs)
+        self.inputs = {id: position for position, id in enumerate(schedule.group.inputs)}
         self.capsule = dict(zip([id(node) for node in schedule.group.nodes], schedule.group.capsules, strict=True))
 
     def program(self) -> Program:
@@ -73,10 +79,32 @@ class _Writer:
             if at in ends:
                 self.run = None
                 self.lines.append("    }")
-        body = "\n".join([*self.texts, "", ENTRY_HEAD, *self.lines, "}", ""])
+        body = "\n".join([*[self._definition(text) for text in self.texts], "", *self._main(), ""])
         annotated = "\n".join([HEAD, *helpers(body), "", body])
         kept = [line for line in annotated.split("\n") if not line.lstrip().startswith("//")]
         return Program("\n".join(kept), annotated, self.arena.size)
+
+    def _definition(self, text: str) -> str:
+        """A function that is called from many places is compiled once: inlining it would cost more than it gives."""
+        name = text.removeprefix("static void ").partition("(")[0]
+        return f"__attribute__((noinline)) {text}" if self.calls.get(name, 0) > MOST_INLINED else text
+
+    def _main(self) -> list[str]:
+        """The function that is called, in pieces where it is long: compilers are not linear in the size of one."""
+        if len(self.lines) <= PIECE:
+            return [f"{ENTRY} {{", *self.lines, "}"]
+        pieces: list[list[str]] = [[]]
+        depth = 0
+        for line in self.lines:
+            if len(pieces[-1]) >= PIECE and not depth:
+                pieces.append([])
+            pieces[-1].append(line)
+            depth += line.count("{") - line.count("}") if "//" not in line else 0
+        lines: list[str] = []
+        for number, piece in enumerate(pieces):
+            lines += [f"static __attribute__((noinline)) void piece_{number}{ARGUMENTS} {{", *piece, "}", ""]
+        calls = [f"    piece_{number}(in, out, arena);" for number in range(len(pieces))]
+        return [*lines, f"{ENTRY} {{", *calls, "}"]
 
     def _begin(self, run: Stitched) -> None:
         self.run = run
@@ -169,7 +197,7 @@ class _Writer:
 
     # -- bodies ----------------------------------------------------------------------------------------------------
     def body(self, shape: Shape) -> Body:
-        made = Body(shape, self.schedule.types, self.schedule.nodes)
+        made = Body(shape, self.schedule.types, self.schedule.nodes, self.rare)
         made.rows = 0 if self.run is None else self.run.rows
         return made
 
@@ -198,6 +226,7 @@ class _Writer:
         if name is None:
             name = self.functions[full] = f"{kind}_{len(self.functions)}"
             self.texts.append(f"static void {name}{full}\n")
+        self.calls[name] = self.calls.get(name, 0) + 1
         types = self.schedule.types
         passed = [
             f"(const {C_TYPE[types[root].dtype]} *){self._address(root)}{self._ahead(root, body.steps)}"
@@ -219,9 +248,8 @@ class _Writer:
         return f" + r * {steps[root]}"
 
     def _address(self, root: int) -> str:
-        group = self.schedule.group
         if root in self.schedule.placed:
             return f"out[{self.schedule.placed[root]}]"
-        if root in group.inputs:
-            return f"in[{group.inputs.index(root)}]"
+        if root in self.inputs:
+            return f"in[{self.inputs[root]}]"
         return self.arena.address(root)
