@@ -16,7 +16,7 @@ if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # read when NumPy is imported
 
 import numpy as np
 from _paired import paired, report, restart_unpinned
-from train_step import RATE, digits_by_hand, problem, small_by_hand, theirs
+from train_step import RATE, digits_by_hand, problem, sgd_step, small_by_hand, theirs
 
 import torchlean as tl
 from torchlean import nn, ops, optim
@@ -55,18 +55,6 @@ def row(what: str, against: str, goal: float | None, ours: Any, other: Any, *, c
 
 
 # -- training steps ----------------------------------------------------------------------------------------------------
-def sgd_step(classes: bool) -> Callable[..., Any]:
-    def loss(p: Any, x: Any, t: Any) -> Any:
-        y = ops.linear(ops.relu(ops.linear(x, p[0], p[1])), p[2], p[3])
-        return ops.cross_entropy(y, t) if classes else ops.mse_loss(y, t)
-
-    def step(p: Any, x: Any, t: Any) -> Any:
-        value, gradient = tl.value_and_grad(loss)(p, x, t)
-        return [a - b * RATE for a, b in zip(p, gradient, strict=True)], value
-
-    return step
-
-
 def torch_step(params: list[Any], x: Any, t: Any, classes: bool) -> Callable[[], None]:
     import torch
 
