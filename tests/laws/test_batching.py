@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ops.composite_samples import ALL_CASES, Case, float_operands, graph_of, has_reverse, randoms
 
+from torchlean.conformance.kit.bounds import same_bits
 from torchlean.ir.check import check
 from torchlean.ir.evaluate import denote
 from torchlean.ir.graph import Graph
@@ -63,19 +64,6 @@ def varied(array: Array, size: int) -> Array:
         with np.errstate(over="ignore"):
             examples = [(array + array.dtype.type(turn)).astype(array.dtype) for turn in range(size)]
     return np.stack(examples) if examples else np.zeros((0, *array.shape), array.dtype)
-
-
-def same_bits(got: Array, want: Array) -> bool:
-    """Equal type and bits; any NaN is any other."""
-    if (got.shape, got.dtype) != (want.shape, want.dtype):
-        return False
-    if got.tobytes() == want.tobytes():
-        return True
-    a, b = np.ascontiguousarray(got), np.ascontiguousarray(want)
-    if got.dtype.kind == "c":
-        a, b = a.view(a.real.dtype), b.view(b.real.dtype)
-    same = a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")
-    return bool(np.all(same | ((a != a) & (b != b))))  # NaN alone differs from itself
 
 
 def assert_is_the_loop(graph: Graph, operands: Sequence[Array], flags: Sequence[bool], size: int) -> None:

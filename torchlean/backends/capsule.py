@@ -164,6 +164,22 @@ class NumericalPolicy:
     repeats: Repeats = Repeats.UNSTATED
 
 
+LEFT_FOLDS = NumericalPolicy(  # of a kernel that adds as the definition does
+    reduction=Reduction.FIXED_LEFT,
+    contraction=Contraction.SEPARATE,
+    subnormals=Subnormals.GRADUAL,
+    accumulator=Accumulator.OPERAND,
+    repeats=Repeats.SAME_BITS,
+)
+POINTWISE = NumericalPolicy(  # of a kernel that adds nothing up
+    reduction=Reduction.NOT_APPLICABLE,
+    contraction=Contraction.SEPARATE,
+    subnormals=Subnormals.GRADUAL,
+    accumulator=Accumulator.NOT_APPLICABLE,
+    repeats=Repeats.SAME_BITS,
+)
+
+
 Refuses = Callable[[Any, tuple[TensorType, ...]], str | None]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from torchlean.cli.failures import NO
-from torchlean.cli.options import echo_json, json_option
+from torchlean.cli.options import cut, echo_json, json_option
 
 if TYPE_CHECKING:
     from torchlean.conformance.run import Result
@@ -121,8 +121,8 @@ class _Layout(NamedTuple):
 
     def line(self, name: str, own: list[str], others: list[str]) -> str:
         cells = [f"{name:<{self.name}}"]
-        cells += [f"{_cut(cell, self.own):<{self.own}}" for cell in own]
-        cells += [f"{_cut(cell, self.other):<{self.other}}" for cell in others]
+        cells += [f"{cut(cell, self.own):<{self.own}}" for cell in own]
+        cells += [f"{cut(cell, self.other):<{self.other}}" for cell in others]
         return "  ".join(cells).rstrip()
 
     def shown(self, text: str) -> str:
@@ -149,7 +149,7 @@ def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[s
     for check in checks:
         if check.group != group:
             group = check.group
-            click.echo("\n" + layout.line(_cut(group, layout.name), owns, heads))
+            click.echo("\n" + layout.line(cut(group, layout.name), owns, heads))
         cells = [_marks([r for r in results[check.id] if r.place.startswith(f"{name} ")]) for name in names]
         theirs = recorded["checks"].get(check.id, {})
         click.echo(layout.line(check.id, cells, [layout.shown(theirs.get(library, "—")) for library in LIBRARIES]))
@@ -167,7 +167,3 @@ def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[s
     for library in LIBRARIES:
         click.echo(f"{library} {versions[library]}, recorded: {recorded['tally'][library]}")
     click.echo(textwrap.fill(recorded["about"], min(columns or 120, 120)))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

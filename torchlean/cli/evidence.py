@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlean.cli.failures import NO
-from torchlean.cli.options import LARGEST_SEED, echo_json
+from torchlean.cli.options import LARGEST_SEED, cut, echo_json
 
 if TYPE_CHECKING:
     from torchlean.conformance.recorded import Claimed, Recorded
@@ -211,7 +211,7 @@ def _print(held: list[Claimed]) -> None:
     for each in held:
         tried = each.standing.tried
         of = ("", "", "") if tried is None else (str(tried.outcome.cases), _worst(each), tried.run.date[:10])
-        rows.append((each.capsule.name, each.obligation, str(each.standing.state), *of, _cut(each.standing.reason)))
+        rows.append((each.capsule.name, each.obligation, str(each.standing.state), *of, _reason(each)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -226,9 +226,8 @@ def _worst(each: Claimed) -> str:
     return f"{tried.outcome.worst:.3g} {tried.outcome.unit}".strip()
 
 
-def _cut(text: str) -> str:
-    line = text.splitlines()[0] if text else ""
-    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 1]}…"
+def _reason(each: Claimed) -> str:
+    return cut((each.standing.reason.splitlines() or [""])[0], _WIDEST)
 
 
 # -- running -----------------------------------------------------------------------------------------------------------

@@ -61,6 +61,11 @@ def run_options(*, steps: int | None, seed: int) -> Callable[[Command], Command]
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
+def cut(text: str, width: int) -> str:
+    """The text, its end left out where it is wider."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def echo_json(record: Any) -> None:
     """One canonical JSON object on stdout."""
     from torchlean.train.provenance import canonical_json

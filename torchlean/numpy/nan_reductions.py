@@ -82,7 +82,7 @@ def nanstd(
     x: Any, /, axis: Any = None, *, correction: float = 0.0, ddof: float | None = None, keepdims: bool = False
 ) -> Any:
     """The standard deviation of the entries that are numbers."""
-    return reductions.root(nanvar(x, axis=axis, correction=correction, ddof=ddof, keepdims=keepdims))
+    return ops.sqrt(nanvar(x, axis=axis, correction=correction, ddof=ddof, keepdims=keepdims))
 
 
 def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Any:

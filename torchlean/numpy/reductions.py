@@ -181,12 +181,7 @@ def std(
 ) -> Any:
     """The square root of `var`; its derivative is 0 where all entries are equal."""
     spread = var(x, axis=axis, correction=correction, ddof=ddof, keepdims=keepdims, where=where)
-    return root(spread)
-
-
-def root(x: Any) -> Any:
-    """Square root of a sum of squares; by the derivative policy its slope at 0 is 0 (docs/derivatives.md)."""
-    return ops.sqrt(x)
+    return ops.sqrt(spread)
 
 
 def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:

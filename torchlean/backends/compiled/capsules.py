@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchlean.backends.capsule import Bitwise, Capsule, NumericalPolicy, guarded, tested, vjp_unavailable
+from torchlean.backends.capsule import LEFT_FOLDS, POINTWISE, Bitwise, Capsule, guarded, tested, vjp_unavailable
 from torchlean.backends.compiled.grouper import CGrouper
 from torchlean.backends.compiled.handlers import PROVIDER, InC
 from torchlean.backends.compiled.served import COMPOSITES, ELEMENTWISE, NUMBERS, PRIMITIVES, VIEWS, refused
 from torchlean.backends.handler import FRESH, VIEW
 from torchlean.backends.profile import CapsuleModule
 from torchlean.backends.vocabulary import (
-    Accumulator,
     Claim,
-    Contraction,
     Device,
-    Reduction,
-    Repeats,
-    Subnormals,
     VjpMode,
     label,
 )
@@ -38,21 +33,6 @@ if TYPE_CHECKING:
 _TESTS = "tests/backends/compiled/test_bits.py"
 VALUE_TEST = f"{_TESTS}::test_the_kernel_has_the_bits_of_the_definition"
 VJP_TEST = f"{_TESTS}::test_the_gradient_has_the_bits_of_its_definition"
-
-_FOLDED = NumericalPolicy(
-    reduction=Reduction.FIXED_LEFT,
-    contraction=Contraction.SEPARATE,
-    subnormals=Subnormals.GRADUAL,
-    accumulator=Accumulator.OPERAND,
-    repeats=Repeats.SAME_BITS,
-)
-_POINTWISE = NumericalPolicy(
-    reduction=Reduction.NOT_APPLICABLE,
-    contraction=Contraction.SEPARATE,
-    subnormals=Subnormals.GRADUAL,
-    accumulator=Accumulator.NOT_APPLICABLE,
-    repeats=Repeats.SAME_BITS,
-)
 
 
 def refuses(op: Op) -> Any:
@@ -95,7 +75,7 @@ def _capsule(op: Op, grouper: CGrouper) -> Capsule:
         vjp=vjp_unavailable(op.diff.reason) if isinstance(op.diff, NoTangent) else tested(Claim.VJP, VJP_TEST),
         vjp_mode=VjpMode.NONE if cut else VjpMode.TAPE,
         bound=Bitwise(),
-        numerics=_FOLDED if op.reduces else _POINTWISE,
+        numerics=LEFT_FOLDS if op.reduces else POINTWISE,
         handler=InC(
             op=op,
             provider=PROVIDER,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from torchlean.backends.capsule import (
+    POINTWISE,
     Bitwise,
     Capsule,
     Normwise,
@@ -62,13 +63,6 @@ _SUMS = NumericalPolicy(
     accumulator=Accumulator.IMPLEMENTATION_DEFINED,
     repeats=Repeats.SAME_BITS,
 )
-_POINTWISE = NumericalPolicy(
-    reduction=Reduction.NOT_APPLICABLE,
-    contraction=Contraction.SEPARATE,
-    subnormals=Subnormals.GRADUAL,
-    accumulator=Accumulator.NOT_APPLICABLE,
-    repeats=Repeats.SAME_BITS,
-)
 
 
 def _gradient(op: Op) -> Op:
@@ -102,7 +96,7 @@ def _capsule(
         vjp=tested(Claim.VJP, VJP_TEST),
         vjp_mode=mode,
         bound=bound,
-        numerics=_SUMS if op.reduces else _POINTWISE,
+        numerics=_SUMS if op.reduces else POINTWISE,
         handler=Implementation(
             op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make, workspace=_workspace(op)
         ),

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from torchlean.backends.capsule import (
+    LEFT_FOLDS,
+    POINTWISE,
     Bitwise,
     Capsule,
-    NumericalPolicy,
     guarded,
     refuses_nothing,
     tested,
@@ -23,13 +24,8 @@ from torchlean.backends.reference.workspace import WORKSPACE, of_plain_numbers
 from torchlean.backends.switches import at_load
 from torchlean.backends.target import always_available
 from torchlean.backends.vocabulary import (
-    Accumulator,
     Claim,
-    Contraction,
     Device,
-    Reduction,
-    Repeats,
-    Subnormals,
     VjpMode,
 )
 from torchlean.evidence.ledger import Ledger
@@ -44,21 +40,6 @@ EFFECT_TEST = "tests/debug/test_effects.py::test_effects_act_once_and_in_order_o
 PLAN_TEST = f"{_TESTS}::test_a_plan_has_the_bits_of_the_definition"  # what runs sub-graphs is tested as part of a plan
 VJP_TEST = f"{_TESTS}::test_the_gradient_has_the_bits_of_its_definition"
 
-_FOLDS = NumericalPolicy(
-    reduction=Reduction.FIXED_LEFT,
-    contraction=Contraction.SEPARATE,
-    subnormals=Subnormals.GRADUAL,
-    accumulator=Accumulator.OPERAND,
-    repeats=Repeats.SAME_BITS,
-)
-_POINTWISE = NumericalPolicy(
-    reduction=Reduction.NOT_APPLICABLE,
-    contraction=Contraction.SEPARATE,
-    subnormals=Subnormals.GRADUAL,
-    accumulator=Accumulator.NOT_APPLICABLE,
-    repeats=Repeats.SAME_BITS,
-)
-
 
 def _capsule(op: Op, traits: Traits, make: Any) -> Capsule:
     cut = isinstance(op.diff, NoTangent)
@@ -72,7 +53,7 @@ def _capsule(op: Op, traits: Traits, make: Any) -> Capsule:
         vjp=vjp_unavailable(op.diff.reason) if isinstance(op.diff, NoTangent) else tested(Claim.VJP, VJP_TEST),
         vjp_mode=VjpMode.NONE if cut else VjpMode.TAPE,
         bound=Bitwise(),
-        numerics=_FOLDS if op.reduces else _POINTWISE,
+        numerics=LEFT_FOLDS if op.reduces else POINTWISE,
         handler=Implementation(
             op=op, provider=PROVIDER, device=Device.CPU, traits=traits, make=make, workspace=_workspace(op)
         ),

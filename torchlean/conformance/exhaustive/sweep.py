@@ -16,6 +16,7 @@ import numpy as np
 
 from torchlean.backends.capsule import Bitwise, Capsule, Ulp
 from torchlean.conformance.exhaustive.oracle import MARGIN, ORACLES, Oracle, correctly_rounded, doubt
+from torchlean.conformance.kit.bounds import different_bits, tolerance_of, ulp_distance
 from torchlean.conformance.kit.calls import defined, kernel_for
 from torchlean.errors import ConfigError, InternalError, message
 from torchlean.evidence.claim import MOST_FAILURES, Outcome
@@ -107,14 +108,13 @@ def _counted(deviation: Array, exact: Array) -> Array:
 def _faults(capsule: Capsule, x: Array, got: Array) -> list[str]:
     """Where the kernel is farther from the definition than the capsule claims."""
     want = defined(capsule.op, None, (x,))[0]
-    a, b = got.view(np.int32).astype(np.int64), want.view(np.int32).astype(np.int64)
-    same = (a == b) | (np.isnan(got) & np.isnan(want))
     match capsule.bound:
         case Bitwise():
-            bad = ~same
+            bad = different_bits(got, want)
         case Ulp(n):
-            apart = np.abs(np.where(a < 0, -(2**31) - a, a) - np.where(b < 0, -(2**31) - b, b))
-            bad = ~same & ((apart > n) | np.isnan(got) | np.isnan(want))
+            distance = ulp_distance(got, want)
+            assert distance is not None  # of floats
+            bad = distance > n
         case _:
             raise InternalError(f"{capsule.name} states no bound that can be tried on each input")
     return [
@@ -176,7 +176,7 @@ def outcome(capsule: Capsule, blocks: Sequence[Block]) -> Outcome:
         worst=worst.worst,
         unit="ulp",
         histogram=tuple(zip(BUCKETS, counts, strict=True)),
-        tolerance=str(capsule.bound),
+        tolerance=tolerance_of(capsule.bound),
         seed=0,
         exhaustive=cases == ALL,
     )

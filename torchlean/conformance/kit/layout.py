@@ -95,15 +95,7 @@ def _try_memory(subject: Subject, trial: Trial, run: Run, straight: Arrays, tall
             )
             continue
         _compare(subject, trial, how, made, straight, tally)
-        for at, (array, original) in enumerate(zip(given, trial.arrays, strict=True)):
-            if not same_bits(array, original):
-                tally.failed(
-                    f"writes to operand {at}",
-                    trial=trial,
-                    expected="operands left as they were",
-                    got=f"operand {at} {how} changed",
-                    fix="write to an array of the kernel's own",
-                )
+        _require_unwritten(given, trial, tally, lambda at, how=how: f"operand {at} {how} changed")
     _try_writing(trial, run, tally)
 
 
@@ -115,13 +107,17 @@ def _try_writing(trial: Trial, run: Run, tally: Tally) -> None:
         run(*given)
     except Exception:
         return  # reported above
+    _require_unwritten(given, trial, tally, lambda at: "other entries after the call")
+
+
+def _require_unwritten(given: Sequence[Array], trial: Trial, tally: Tally, got: Callable[[int], str]) -> None:
     for at, (array, original) in enumerate(zip(given, trial.arrays, strict=True)):
         if not same_bits(array, original):
             tally.failed(
                 f"writes to operand {at}",
                 trial=trial,
                 expected="operands left as they were",
-                got="other entries after the call",
+                got=got(at),
                 fix="write to an array of the kernel's own",
             )
 

@@ -95,15 +95,18 @@ def _must_refuse(
     capsule: Capsule, node: Node, types: tuple[TensorType, ...], trial: Trial, tally: Tally, what: str
 ) -> None:
     tally.tried()
+    got = _unrefused(capsule, node, types)
+    if got is not None:
+        tally.failed(f"the guard lets through {what}", trial=trial, expected="BindError", got=got, fix=GUARD)
+
+
+def _unrefused(capsule: Capsule, node: Node, types: tuple[TensorType, ...]) -> str | None:
+    """What binding the node gives instead of a refusal, or None."""
     try:
         bind_capsule(capsule, node, types, None)
     except Exception as error:
-        if refused(error):
-            return
-        got = said(error)
-    else:
-        got = "a kernel"
-    tally.failed(f"the guard lets through {what}", trial=trial, expected="BindError", got=got, fix=GUARD)
+        return None if refused(error) else said(error)
+    return "a kernel"
 
 
 def _wrong_operands(op: Op, trial: Trial) -> Iterator[tuple[TensorType, ...]]:
@@ -185,21 +188,15 @@ def _try_refusals(subject: Subject, tally: Tally) -> None:
 
 def _refused_does_not_bind(capsule: Capsule, trial: Trial, tally: Tally) -> None:
     node, types = lone_node(capsule.op, trial.params, trial.types)
-    try:
-        bind_capsule(capsule, node, types, None)
-    except Exception as error:
-        if refused(error):
-            return
-        got = said(error)
-    else:
-        got = "a kernel"
-    tally.failed(
-        "binds what `refuses` refuses",
-        trial=trial,
-        expected="BindError with the reason",
-        got=got,
-        fix="bind through torchlean.backends.bind_capsule",
-    )
+    got = _unrefused(capsule, node, types)
+    if got is not None:
+        tally.failed(
+            "binds what `refuses` refuses",
+            trial=trial,
+            expected="BindError with the reason",
+            got=got,
+            fix="bind through torchlean.backends.bind_capsule",
+        )
 
 
 # -- identity ----------------------------------------------------------------------------------------------------------

@@ -209,9 +209,12 @@ GATHER = Op(
 )
 
 
-def _scatter_type(params: Along, x: TensorType, indices: TensorType, updates: TensorType) -> tuple[TensorType, ...]:
-    if x.dtype.kind not in FIELDS:
-        raise kind_fault(x.dtype, FIELDS)
+def scattered_type(
+    kinds: frozenset[Kind], params: Along, x: TensorType, indices: TensorType, updates: TensorType
+) -> tuple[TensorType, ...]:
+    """The result type of an op that writes updates into `x`, whose dtype must be of `kinds`."""
+    if x.dtype.kind not in kinds:
+        raise kind_fault(x.dtype, kinds)
     wanted = _gathered(params, x, indices)
     if updates != wanted:
         raise TypeFault(
@@ -242,7 +245,7 @@ def _scatter_batch(params: Along, size: int, operands: Any, mapped: Any) -> tupl
 SCATTER_ADD = Op(
     name="scatter_add",
     params=Along,
-    type_rule=_scatter_type,
+    type_rule=lambda params, x, indices, updates: scattered_type(FIELDS, params, x, indices, updates),
     denote=_scatter_value,
     diff=Linear(
         transpose=lambda params, ct, x, indices, updates: (ct, None, bind1(GATHER, params, ct, indices)), wrt=(0, 2)

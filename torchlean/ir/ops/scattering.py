@@ -14,22 +14,22 @@ import numpy as np
 
 from torchlean.ir.builder import bind1, type_of
 from torchlean.ir.dtypes import DType, Kind
-from torchlean.ir.op import NO_PARAMS, Op, TypeFault
+from torchlean.ir.op import NO_PARAMS, Op
 from torchlean.ir.ops.create import FULL, Fill, full_like, zeros_of
 from torchlean.ir.ops.cut import leading, move_axis
 from torchlean.ir.ops.elementwise import ADD, CONVERT, DIV, EQ, LOGICAL_OR, MUL, NE, SELECT, SUB, Target
-from torchlean.ir.ops.families import ANYTHING, FIELDS, NUMBERS, apply1, kind_fault
+from torchlean.ir.ops.families import ANYTHING, FIELDS, NUMBERS, apply1
 from torchlean.ir.ops.gather import (
     GATHER,
     SCATTER_ADD,
     Along,
-    _gathered,
     _operand_rows,
     _put,
     _rows_operand,
     _update_rows,
     rounds_of,
     row_numbers,
+    scattered_type,
 )
 from torchlean.ir.ops.parts import CONJ
 from torchlean.ir.rules import Custom, DiffRule, Linear, Rule
@@ -42,17 +42,7 @@ def _scatter_op(name: str, combine: Combine, kinds: frozenset[Kind], diff: DiffR
     """`combine(algebra, held, new)`: what an update makes of the entry."""
 
     def rule(params: Along, x: TensorType, indices: TensorType, updates: TensorType) -> tuple[TensorType, ...]:
-        if x.dtype.kind not in kinds:
-            raise kind_fault(x.dtype, kinds)
-        wanted = _gathered(params, x, indices)
-        if updates != wanted:
-            raise TypeFault(
-                "the updates do not fit operand and indices",
-                expected=str(wanted),
-                got=str(updates),
-                fix="give one update per gathered entry, of the operand's dtype",
-            )
-        return (x,)
+        return scattered_type(kinds, params, x, indices, updates)
 
     def value(algebra: Any, params: Along, x: Any, indices: Any, updates: Any) -> tuple[Any, ...]:
         shape, index_rank = np.shape(x), len(np.shape(indices)) - params.batch
