@@ -21,7 +21,7 @@ import numpy as np
 
 from torchlean.backends.accept import AcceptedPlan
 from torchlean.backends.grouping import Unit, units
-from torchlean.backends.handler import Expression, Fused, Kernel, Session, Traits, bind_capsule
+from torchlean.backends.handler import Expression, Fused, Kernel, Session, Traits, bind_capsule, guard_capsule
 from torchlean.backends.plan import Plan
 from torchlean.errors import InternalError
 from torchlean.ir.graph import Node, is_effect
@@ -140,6 +140,7 @@ class _Writer:
         self.whole = False  # one fused kernel is the whole function, and returns its results as they are
         self.lines: list[_Line] = []
         self.bound: dict[tuple[Any, ...], Kernel] = {}
+        self.guarded: set[tuple[Any, ...]] = set()
         self.constants: dict[int, Any] = {}
         for id in graph.inputs:
             self.foreign[id] = 1
@@ -156,6 +157,15 @@ class _Writer:
             known = bind_capsule(capsule, node, types, self.session)
             self.bound[key] = known
         return known
+
+    def guard(self, node: Node, position: int) -> None:
+        """What binding checks, once for equal nodes."""
+        capsule = self.plan.steps[position].capsule
+        types = [tuple([self.types[id] for id in ids]) for ids in (node.inputs, node.outputs)]
+        key = (id(capsule), node.params, *types)
+        if key not in self.guarded:
+            guard_capsule(capsule, node, self.types)
+            self.guarded.add(key)
 
     def traits(self, position: int) -> Traits:
         return self.plan.steps[position].capsule.handler.traits
@@ -233,6 +243,8 @@ class _Writer:
         group, grouper = unit.group, unit.grouper
         assert group is not None
         assert grouper is not None
+        for node, position in zip(group.nodes, unit.positions, strict=True):
+            self.guard(node, position)
         fused = grouper.fuse(group)
         self.whole = is_last and not self.lines and group.outputs == self.plan.graph.outputs
         kernel = fused.kernel(packs=self.whole) if self.module.runs else _not_compiled

@@ -218,11 +218,32 @@ def too_large(op: Op, node: Node, type: TensorType) -> LimitExceeded:
     )
 
 
+def guard_capsule(capsule: Capsule, node: Node, types: Types) -> None:
+    """What binding checks, for nodes that a group takes in without a kernel of their own. Raises BindError."""
+    handler = _agreeing(capsule, node)
+    operands = tuple([types[id] for id in node.inputs])
+    guard_types(handler.op, node, operands, tuple([types[id] for id in node.outputs]))
+    _serving(capsule, node, operands)
+
+
 def bind_capsule(capsule: Capsule, node: Node, types: Types, session: Session | None) -> Kernel:
     """The kernel of a capsule for a node.
 
     BindError when capsule and handler differ in op, provider or device, or when the capsule refuses the operand types.
     """
+    handler = _agreeing(capsule, node)
+    try:
+        _serving(capsule, node, tuple([types[id] for id in node.inputs]))
+    except BindError:
+        raise
+    except Exception:
+        handler.bind(node, types, session)  # its guard knows best what is wrong with operands that are not the op's
+        raise
+    return handler.bind(node, types, session)
+
+
+def _agreeing(capsule: Capsule, node: Node) -> Handler:
+    """The capsule's handler, which must be for the same op, provider and device, and for the node's op."""
     handler: Handler | None = capsule.handler
     if handler is None:
         raise BindError(message(f"{capsule.name} has no forward implementation for {capsule.op.name}"))
@@ -243,17 +264,16 @@ def bind_capsule(capsule: Capsule, node: Node, types: Types, session: Session | 
             )
     if node.op is not capsule.op:
         raise BindError(message(f"capsule {capsule.name} implements `{capsule.op.name}`, not `{node.op.name}`"))
-    operands = tuple([types[id] for id in node.inputs])
-    try:
-        reason = capsule.refuses(node.params, operands)
-    except Exception:
-        handler.bind(node, types, session)  # its guard knows best what is wrong with operands that are not the op's
-        raise
+    return handler
+
+
+def _serving(capsule: Capsule, node: Node, operands: tuple[TensorType, ...]) -> None:
+    """BindError where the capsule refuses the node; whatever `refuses` raises for operands that are not the op's."""
+    reason = capsule.refuses(node.params, operands)
     if reason is not None:
         raise BindError(
             message(f"{capsule.name} refuses {node.op.name} of {show_types(operands)}: {reason}", where=str(node.where))
         )
-    return handler.bind(node, types, session)
 
 
 def bind_kernel(capsule: Capsule, node: Node, types: Types, session: Session | None = None) -> Callable[..., Any]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from backends.compiled.kit import COMPILED, REFERENCE, run
-from backends.toolbox import normal, same_bits, traced
+from backends.compiled.kit import CAPSULES, COMPILED, REFERENCE, run
+from backends.toolbox import normal, same_bits, traced, tried
 from golden_text import require_golden
 
 import torchlean as tl
 from torchlean import ops
-from torchlean.backends import Executable, accept, plan
+from torchlean.backends import CapsuleModule, Executable, accept, always_available, plan
 from torchlean.backends.cost import cost
 from torchlean.backends.grouping import units
+from torchlean.errors import BindError, LimitExceeded
+from torchlean.ir.ops.elementwise import MUL
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -80,6 +83,18 @@ def test_the_cost_of_a_group_counts_results_and_arena() -> None:
     made = cost(accepted)
     assert made.peak_bytes >= 2 * x.nbytes
     assert made.undeclared == ()
+
+
+def test_the_nodes_of_a_group_are_guarded_like_others() -> None:
+    wrong = replace(CAPSULES[MUL], provider="theirs")
+    module = tried(CapsuleModule(name="theirs", capsules=(wrong,), probe=always_available))
+    graph = traced(lambda x: x * x + x, normal(3))
+    accepted = accept(plan(graph, COMPILED.with_modules(module)))
+    with pytest.raises(BindError, match="handler uses provider `compiled`, but capsule"):
+        Executable(accepted)
+    huge = traced(lambda x: ops.sum(ops.broadcast_to(x, (2**61, 8)) * 2.0), normal(8))
+    with pytest.raises(LimitExceeded, match="broadcast would make"):
+        Executable(accept(plan(huge, COMPILED)))
 
 
 def test_a_long_chain_is_grouped_in_linear_time() -> None:
