@@ -20,6 +20,7 @@ from torchlean.backends import (
     Device,
     Executable,
     Failure,
+    Profile,
     Reduction,
     VjpMode,
     accept,
@@ -50,7 +51,7 @@ from torchlean.ir.types import TensorType
 
 STRICT = {made.op: made for made in reference.MODULE.capsules}
 X = TensorType((3,), DType.F32)
-CHECKED_CPU = profiles.checked_cpu.with_modules(tried(reference.MODULE))  # printed the same on every machine
+CHECKED_CPU = profiles.reference_cpu.with_modules(tried(reference.MODULE))  # printed the same on every machine
 
 
 def module(*capsules: Capsule, name: str = "mine", probe: Any = always_available) -> CapsuleModule:
@@ -68,7 +69,7 @@ def reasons(op: Any, profile: Any, types: Any = (X, X), params: Any = NO_PARAMS)
 # -- choice and refusal ------------------------------------------------------------------------------------------------
 def test_the_first_admissible_capsule_in_module_order_is_chosen() -> None:
     front = module(theirs(ADD))
-    profile = profiles.checked_cpu.with_modules(front)
+    profile = profiles.reference_cpu.with_modules(front)
     chosen = select(ADD, NO_PARAMS, (X, X), profile)
     assert chosen is front.capsules[0]
     assert select(TANH, NO_PARAMS, (X,), profile) is STRICT[TANH]
@@ -85,9 +86,9 @@ def test_explain_lists_every_candidate_with_every_reason() -> None:
         handler=None,
         refuses=lambda params, types: "sizes must be multiples of 32",
     )
-    policy = replace(profiles.checked_cpu.policy, providers=("reference",))
+    policy = replace(profiles.reference_cpu.policy, providers=("reference",))
     missing = module(everything_wrong, probe=needs_library("no_such_library_anywhere"))
-    profile = profiles.checked_cpu.with_modules(missing).under(policy)
+    profile = profiles.reference_cpu.with_modules(missing).under(policy)
     types = (TensorType((2, 3), DType.F32), TensorType((3, 4), DType.F32))
     found = explain(DOT_GENERAL, DotDims((1,), (0,), (), ()), types, profile)
     assert [candidate.capsule.name for candidate in found] == ["theirs.matmul", "reference.matmul"]
@@ -118,7 +119,7 @@ def test_explain_lists_every_candidate_with_every_reason() -> None:
 
 def test_a_forward_only_capsule_is_for_inference() -> None:
     forward = theirs(ADD, vjp=capsule.vjp_unavailable("forward only"), vjp_mode=VjpMode.NONE)
-    profile = profiles.fast_cpu.with_modules(module(forward))
+    profile = profiles.numpy_cpu.with_modules(module(forward))
     assert select(ADD, NO_PARAMS, (X, X), profile) is STRICT[ADD]
     inference = profile.under(CHECKED.without_gradients())
     assert select(ADD, NO_PARAMS, (X, X), inference) is forward
@@ -126,11 +127,11 @@ def test_a_forward_only_capsule_is_for_inference() -> None:
 
 def test_either_owner_of_a_vjp_serves_the_tape_and_only_the_backend_serves_itself() -> None:
     native = theirs(ADD, vjp_mode=VjpMode.BACKEND)
-    profile = profiles.fast_cpu.with_modules(module(native))
+    profile = profiles.numpy_cpu.with_modules(module(native))
     assert select(ADD, NO_PARAMS, (X, X), profile) is native
     picky = profile.under(replace(CHECKED, vjp=VjpMode.BACKEND))
     assert select(ADD, NO_PARAMS, (X, X), picky) is native
-    assert reasons(ADD, profiles.fast_cpu.under(replace(CHECKED, vjp=VjpMode.BACKEND))) == [
+    assert reasons(ADD, profiles.numpy_cpu.under(replace(CHECKED, vjp=VjpMode.BACKEND))) == [
         "reference.add offers torchlean-tape, not requested backend-vjp, for add"
     ]
     assert select(EQ, NO_PARAMS, (X, X), picky) is STRICT[EQ]  # an op without a derivative satisfies any request
@@ -138,7 +139,7 @@ def test_either_owner_of_a_vjp_serves_the_tape_and_only_the_backend_serves_itsel
 
 def test_a_trusted_value_needs_the_external_policy() -> None:
     trusting = theirs(ADD, value=capsule.trusted(Claim.VALUE, "libfoo"))
-    profile = profiles.fast_cpu.with_modules(module(trusting))
+    profile = profiles.numpy_cpu.with_modules(module(trusting))
     assert select(ADD, NO_PARAMS, (X, X), profile) is STRICT[ADD]
     assert reasons(ADD, profile) == [
         "theirs.add uses rejected trust level trusted-external for add",
@@ -149,7 +150,7 @@ def test_a_trusted_value_needs_the_external_policy() -> None:
 
 def test_the_plan_names_what_was_passed_over() -> None:
     trusting = theirs(ADD, value=capsule.trusted(Claim.VALUE, "libfoo"))
-    made = plan(traced(lambda x: x + x, normal(3)), profiles.fast_cpu.with_modules(module(trusting)))
+    made = plan(traced(lambda x: x + x, normal(3)), profiles.numpy_cpu.with_modules(module(trusting)))
     assert str(made).splitlines()[2:] == [
         "  passed over: theirs.add uses rejected trust level trusted-external for add",
         "  passed over: theirs.add has rejected value evidence for add: trusted boundary: libfoo",
@@ -159,11 +160,11 @@ def test_the_plan_names_what_was_passed_over() -> None:
 def test_a_plan_without_capsules_is_refused_with_every_op_and_reason() -> None:
     graph = traced(lambda x: ops.tanh(x) + ops.exp(x), normal(3))
     with pytest.raises(PlanRejected) as refused:
-        plan(graph, profiles.checked_cpu.on(Device.METAL).with_modules(module(theirs(ADD, device=Device.METAL))))
+        plan(graph, profiles.reference_cpu.on(Device.METAL).with_modules(module(theirs(ADD, device=Device.METAL))))
     assert str(refused.value).splitlines()[1:] == [
-        "  tanh (f32[3]) on profile 'checked_cpu':",
+        "  tanh (f32[3]) on profile 'reference_cpu':",
         "    reference.tanh targets cpu, not requested metal, for tanh",
-        "  exp (f32[3]) on profile 'checked_cpu':",
+        "  exp (f32[3]) on profile 'reference_cpu':",
         "    reference.exp targets cpu, not requested metal, for exp",
         "  add a capsule with profile.with_modules(...), or admit one of the above by changing the policy",
     ]
@@ -175,13 +176,13 @@ def test_an_op_nobody_implements_is_named() -> None:
         reference.MODULE, capsules=tuple(made for made in reference.MODULE.capsules if made.op is not TANH)
     )
     with pytest.raises(PlanRejected, match="no capsule implements tanh"):
-        plan(traced(ops.tanh, normal(3)), profiles.checked_cpu.with_modules(without))
+        plan(traced(ops.tanh, normal(3)), profiles.reference_cpu.with_modules(without))
 
 
 # -- the registry ------------------------------------------------------------------------------------------------------
 def test_new_modules_go_in_front_and_replace_old_ones_of_their_name() -> None:
     mine = module(theirs(ADD))
-    profile = profiles.fast_cpu.with_modules(mine)
+    profile = profiles.numpy_cpu.with_modules(mine)
     assert [each.name for each in profile.modules] == ["mine", "numpy", "reference"]
     other = module(theirs(ADD), theirs(TANH))
     assert [each.name for each in profile.with_modules(other).modules] == ["mine", "numpy", "reference"]
@@ -189,7 +190,7 @@ def test_new_modules_go_in_front_and_replace_old_ones_of_their_name() -> None:
 
 
 def test_duplicate_module_names_are_refused() -> None:
-    profile = profiles.checked_cpu.with_modules(module(theirs(ADD)), module(theirs(TANH)))
+    profile = profiles.reference_cpu.with_modules(module(theirs(ADD)), module(theirs(TANH)))
     graph = traced(ops.tanh, normal(3))
     for refuse in (lambda: plan(graph, profile), lambda: select(TANH, NO_PARAMS, (X,), profile)):
         with pytest.raises(PlanRejected) as refused:
@@ -198,7 +199,7 @@ def test_duplicate_module_names_are_refused() -> None:
 
 
 def test_duplicate_identities_are_refused() -> None:
-    profile = profiles.checked_cpu.with_modules(module(theirs(ADD)), module(theirs(ADD), name="again"))
+    profile = profiles.reference_cpu.with_modules(module(theirs(ADD)), module(theirs(ADD), name="again"))
     with pytest.raises(PlanRejected) as refused:
         plan(traced(lambda x: x + x, normal(3)), profile)
     assert str(refused.value) == (
@@ -207,7 +208,7 @@ def test_duplicate_identities_are_refused() -> None:
         "  got:      theirs.add twice on cpu, the second in module again\n"
         "  fix:      give one of them a variant"
     )
-    apart = profiles.checked_cpu.with_modules(
+    apart = profiles.reference_cpu.with_modules(
         module(theirs(ADD)), module(theirs(ADD, variant="other"), theirs(ADD, device=Device.TPU), name="again")
     )
     assert len(plan(traced(lambda x: x + x, normal(3)), apart)) == 1
@@ -216,7 +217,7 @@ def test_duplicate_identities_are_refused() -> None:
 # -- expansion ---------------------------------------------------------------------------------------------------------
 def test_linear_becomes_reshape_permute_matmul_broadcast_and_add() -> None:
     graph = traced(lambda x, w, b: ops.linear(x, w, b), normal(4, 3), normal(2, 3), normal(2))
-    made = plan(graph, profiles.checked_cpu)
+    made = plan(graph, profiles.reference_cpu)
     names = [step.capsule.name for step in made.steps]
     assert names == ["reference.permute", "reference.matmul", "reference.broadcast", "reference.add"]
     assert [str(expansion.op) for expansion in made.expansions] == ["linear"]
@@ -224,9 +225,31 @@ def test_linear_becomes_reshape_permute_matmul_broadcast_and_add() -> None:
 
 
 def test_a_composite_with_a_capsule_is_not_expanded() -> None:
-    made = plan(traced(ops.relu, normal(3)), profiles.checked_cpu)
+    made = plan(traced(ops.relu, normal(3)), profiles.reference_cpu)
     assert [step.capsule.name for step in made.steps] == ["reference.relu"]
     assert made.expansions == ()
+
+
+def test_a_whole_composite_gives_way_to_modules_in_front_that_serve_its_parts() -> None:
+    graph = traced(lambda x: ops.relu(x), normal(3))
+    (relu,) = graph.nodes
+    parts = [theirs(node.op) for node in relu.params.body.nodes]
+
+    def profile(front: list[Capsule]) -> Profile:
+        modules = (module(*front, name="parts"), module(theirs(RELU), name="whole"), reference.MODULE)
+        return Profile(name="mine", device=Device.CPU, modules=modules, policy=CHECKED)
+
+    assert [step.capsule.name for step in plan(graph, profile(parts[:-1])).steps] == ["theirs.relu"]
+    made = plan(graph, profile(parts))
+    assert [step.capsule.name for step in made.steps] == ["theirs.full", "theirs.le", "theirs.select"]
+    (expansion,) = made.expansions
+    assert [(refusal.failure, str(refusal)) for refusal in expansion.refused] == [
+        (Failure.PRECEDED, f"{name}.relu comes after modules that serve every node of the body of relu")
+        for name in ("theirs", "reference")
+    ]
+    found = explain(RELU, relu.params, (X,), profile(parts))
+    assert [candidate.refusals for candidate in found] == [(refusal,) for refusal in expansion.refused]
+    assert not any([candidate.refusals for candidate in explain(RELU, relu.params, (X,), profile(parts[:-1]))])
 
 
 def test_requiring_another_order_expands_a_fused_composite() -> None:
@@ -237,9 +260,9 @@ def test_requiring_another_order_expands_a_fused_composite() -> None:
         numerics=replace(STRICT[DOT_GENERAL].numerics, reduction=Reduction.IMPLEMENTATION_DEFINED),
     )
     graph = traced(ops.softmax, normal(3, 5))
-    free = profiles.fast_cpu.with_modules(module(fused))
+    free = profiles.numpy_cpu.with_modules(module(fused))
     assert [step.capsule.name for step in plan(graph, free).steps] == ["theirs.softmax"]
-    strict = plan(graph, profiles.checked_cpu.with_modules(module(fused)))
+    strict = plan(graph, profiles.reference_cpu.with_modules(module(fused)))
     assert len(strict) > 5
     assert "expanded softmax ×1: theirs.softmax adds in implementation-defined order" in str(strict)
 
@@ -249,7 +272,7 @@ def test_dead_nodes_are_not_planned_and_equal_nodes_of_bodies_are_shared() -> No
         ops.exp(x)
         return ops.softmax(x), ops.log_softmax(x)
 
-    made = plan(traced(f, normal(3, 5)), profiles.checked_cpu)
+    made = plan(traced(f, normal(3, 5)), profiles.reference_cpu)
     names = [step.capsule.name for step in made.steps]
     assert names.count("reference.reduce_max") == 1
     assert names.count("reference.exp") == 1
@@ -257,14 +280,14 @@ def test_dead_nodes_are_not_planned_and_equal_nodes_of_bodies_are_shared() -> No
 
 # -- groups and audits -------------------------------------------------------------------------------------------------
 def test_adjacent_equal_capsules_form_one_group() -> None:
-    made = plan(traced(lambda x: ops.relu(ops.relu(x)), normal(3)), profiles.checked_cpu)
+    made = plan(traced(lambda x: ops.relu(ops.relu(x)), normal(3)), profiles.reference_cpu)
     assert [(group.capsule.name, group.nodes) for group in groups(made)] == [("reference.relu", (0, 1))]
-    mixed = plan(traced(lambda x: ops.relu(ops.tanh(ops.relu(x))), normal(3)), profiles.checked_cpu)
+    mixed = plan(traced(lambda x: ops.relu(ops.tanh(ops.relu(x))), normal(3)), profiles.reference_cpu)
     assert [group.nodes for group in groups(mixed)] == [(0,), (1,), (2,)]
 
 
 def test_a_capsule_that_differs_only_in_evidence_starts_another_group() -> None:
-    made = plan(traced(lambda x: ops.relu(ops.relu(x)), normal(3)), profiles.checked_cpu)
+    made = plan(traced(lambda x: ops.relu(ops.relu(x)), normal(3)), profiles.reference_cpu)
     weaker = replace(STRICT[RELU], shape=capsule.guarded(Claim.SHAPE, "nothing much"))
     changed = type(made)(
         graph=made.graph, profile=made.profile, steps=(made.steps[0], replace(made.steps[1], capsule=weaker))
@@ -273,21 +296,21 @@ def test_a_capsule_that_differs_only_in_evidence_starts_another_group() -> None:
 
 
 def test_an_audit_lists_four_obligations_per_capsule() -> None:
-    made = plan(traced(lambda x: ops.relu(ops.relu(x)) + x, normal(3)), profiles.checked_cpu)
+    made = plan(traced(lambda x: ops.relu(ops.relu(x)) + x, normal(3)), profiles.reference_cpu)
     first = audit(made)
     assert [(kernel.capsule, kernel.nodes, len(kernel.obligations)) for kernel in first.kernels] == [
         ("reference.relu", 2, 4),
         ("reference.add", 1, 4),
     ]
-    assert first == audit(plan(traced(lambda x: ops.relu(ops.relu(x)) + x, normal(3)), profiles.checked_cpu))
+    assert first == audit(plan(traced(lambda x: ops.relu(ops.relu(x)) + x, normal(3)), profiles.reference_cpu))
     assert first.trusted_boundaries == ()
     assert [report.obligation for report in obligations(STRICT[ADD])] == ["shape", "layout", "value", "vjp"]
     json.dumps(first.as_json())
 
 
 def test_a_plan_report_states_profile_boundary_and_capsules() -> None:
-    lines = plan_report(plan(traced(ops.relu, normal(3)), profiles.checked_cpu))
-    assert lines[0] == "profile=checked_cpu device=cpu assurance=checked vjp=torchlean-tape"
+    lines = plan_report(plan(traced(ops.relu, normal(3)), profiles.reference_cpu))
+    assert lines[0] == "profile=reference_cpu device=cpu assurance=checked vjp=torchlean-tape"
     assert lines[1] == "trusted-external capsules: none"
     assert lines[2].startswith("  relu: reference.relu ")
     assert len(lines) == 7
@@ -298,7 +321,7 @@ def test_a_printed_plan() -> None:
     value = "tested: …::test_the_kernel_has_the_bits_of_the_definition (fresh)"
     assert str(plan(graph, CHECKED_CPU)) == "\n".join(
         [
-            "plan: 4 kernels, profile checked_cpu, device cpu",
+            "plan: 4 kernels, profile reference_cpu, device cpu",
             f"  %3  = permute    f32[3,2]  reference.permute    checked  n/a         {value}",
             f"  %4  = matmul     f32[4,2]  reference.matmul     checked  fixed-left  {value}",
             f"  %5  = broadcast  f32[4,2]  reference.broadcast  checked  n/a         {value}",
@@ -318,7 +341,7 @@ def test_a_plan_as_json() -> None:
     assert where.startswith("test_planning.py:")
     assert made == {
         "graph": "double",
-        "profile": "checked_cpu",
+        "profile": "reference_cpu",
         "device": "cpu",
         "assurance": "checked",
         "required_reduction": "fixed-left",
@@ -360,7 +383,7 @@ def chain(length: int) -> Any:
 
 def test_a_hundred_thousand_nodes_plan_compile_and_run() -> None:
     graph = chain(100_000)
-    made = Executable(accept(plan(graph, profiles.checked_cpu)))
+    made = Executable(accept(plan(graph, profiles.reference_cpu)))
     x = np.array([0.5, -1.0, 0.25], dtype=np.float32)
     assert same_bits(made.call(x)[0], denote(graph, [x])[0])
     assert len(made.plan) == 100_000
@@ -373,7 +396,7 @@ def test_planning_and_compiling_are_linear() -> None:
     def spent(length: int) -> float:
         graph = chain(length)
         started = time.process_time()
-        Executable(accept(plan(graph, profiles.checked_cpu)))
+        Executable(accept(plan(graph, profiles.reference_cpu)))
         return time.process_time() - started
 
     assert min(spent(40_000) for _ in range(2)) < 8 * min(spent(10_000) for _ in range(2))

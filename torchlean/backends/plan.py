@@ -35,6 +35,7 @@ class Failure(Label):
     DETERMINISM = "determinism rejected"
     UNAVAILABLE = "unavailable here"
     TYPES = "types refused"
+    PRECEDED = "preceded by its parts"
 
 
 @dataclass(frozen=True, slots=True)

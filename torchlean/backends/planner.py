@@ -1,5 +1,7 @@
 """Planning: choose the first admissible capsule of each node; else expand the composite; else refuse, saying why.
 
+A composite's own kernel gives way to modules in front of its own that serve every node of its body.
+
 Linear in the nodes: bodies are walked with an explicit stack, and reasons are computed once per (op, params, operand
 types). The sub-graphs of control flow get plans of their own, one per different graph; only their nesting recurses.
 Nothing falls back silently: what was passed over is in the plan.
@@ -8,6 +10,7 @@ Nothing falls back silently: what was passed over is in the plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -28,19 +31,14 @@ from torchlean.ir.types import TensorType, show_types
 _MOST_LISTED = 20
 _REPEATED = MappingProxyType({Repeats.MAY_DIFFER: "bits that may differ", Repeats.UNSTATED: "bits it does not state"})
 
+Types = tuple[TensorType, ...]
 Homeless = dict[tuple[Any, ...], tuple[Node, tuple[TensorType, ...], tuple[Refusal, ...]]]
 
 
 def explain(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile) -> tuple[Candidate, ...]:
     """Every capsule for the op, in module order, with every reason against it under the profile."""
-    profile = profile.switched()
-    made: list[Candidate] = []
-    for module in profile.modules:
-        mine = [capsule for capsule in module.capsules if capsule.op is op]
-        if mine:
-            missing = module.probe()
-            made += [_candidate(capsule, module, missing, params, types, profile) for capsule in mine]
-    return tuple(made)
+    chooser = _Chooser(profile.switched())
+    return tuple([chooser.candidate(module, capsule, params, types) for module, capsule in chooser.by_op.get(op, ())])
 
 
 def _candidate(
@@ -140,7 +138,8 @@ class _Chooser:
         for module in profile.modules:
             for capsule in module.capsules:
                 self.by_op.setdefault(capsule.op, []).append((module, capsule))
-        self.missing = {module.name: module.probe() for module in profile.modules}
+        self.missing: dict[str, str | None] = {}  # what the modules' probes said, by module
+        self.earlier: dict[str, _Chooser | None] = {}  # of the modules in front of one
         self.inner: dict[Graph, Plan] = {}  # plans of sub-graphs, by the graph they are for and by the expanded one
 
     def choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
@@ -155,11 +154,37 @@ class _Chooser:
     def _choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
         refused: list[Refusal] = []
         for module, capsule in self.by_op.get(op, ()):
-            candidate = _candidate(capsule, module, self.missing[module.name], params, types, self.profile)
+            candidate = self.candidate(module, capsule, params, types)
             if not candidate.refusals:
                 return capsule, tuple(refused)
             refused += candidate.refusals
         return None, tuple(refused)
+
+    def candidate(self, module: CapsuleModule, capsule: Capsule, params: Any, types: Types) -> Candidate:
+        """The capsule with every reason against it."""
+        if module.name not in self.missing:
+            self.missing[module.name] = module.probe()
+        found = _candidate(capsule, module, self.missing[module.name], params, types, self.profile)
+        if found.refusals or not isinstance(capsule.op, Composite) or not self._is_preceded(module, params.body):
+            return found
+        text = f"{capsule.name} comes after modules that serve every node of the body of {label(capsule.op)}"
+        return Candidate(capsule, (Refusal(capsule.name, Failure.PRECEDED, text),))
+
+    def _is_preceded(self, module: CapsuleModule, body: Graph) -> bool:
+        """Whether the modules in front of this one serve a body in parts."""
+        if module.name not in self.earlier:
+            front = self.profile.modules[: [held.name for held in self.profile.modules].index(module.name)]
+            self.earlier[module.name] = _Chooser(replace(self.profile, modules=front)) if front else None
+        earlier = self.earlier[module.name]
+        return earlier is not None and earlier.serves(body)
+
+    def serves(self, graph: Graph) -> bool:
+        """Whether every node has a capsule here, or a body all of whose nodes have one."""
+        for node in graph.nodes:
+            capsule, _ = self.choose(node.op, node.params, tuple([graph.types[id] for id in node.inputs]))
+            if capsule is None and not (isinstance(node.op, Composite) and self.serves(node.params.body)):
+                return False
+        return True
 
 
 def plan(graph: Graph, profile: Profile) -> Plan:
