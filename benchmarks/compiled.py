@@ -1,4 +1,4 @@
-"""Strict programs as generated C (`compiled_cpu`) against NumPy by hand, jax.jit and torch, and products against BLAS.
+"""Strict programs as generated C (`checked_cpu`) against NumPy by hand, jax.jit and torch, and products against BLAS.
 
 OpenBLAS and generated C run on one thread; jax and torch use what they take. What is compared is checked first: the
 results are those of the strict NumPy kernels, bit for bit, and close to the peers'.
@@ -22,8 +22,8 @@ import torchlean as tl
 from torchlean import nn, ops, optim
 from torchlean.backends import profiles
 
-COMPILED = profiles.compiled_cpu.under(profiles.compiled_cpu.policy.allowing_stale())
-STRICT = profiles.checked_cpu.under(profiles.checked_cpu.policy.allowing_stale())
+COMPILED = profiles.checked_cpu.under(profiles.checked_cpu.policy.allowing_stale())
+STRICT = profiles.reference_cpu.under(profiles.reference_cpu.policy.allowing_stale())
 RNG = np.random.default_rng(2026)
 
 

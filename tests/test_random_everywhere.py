@@ -11,7 +11,7 @@ import pytest
 
 import torchlean as tl
 from torchlean import random
-from torchlean.backends.profiles import checked_cpu, fast_cpu
+from torchlean.backends.profiles import numpy_cpu, reference_cpu
 from torchlean.ir.evaluate import denote
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -83,20 +83,20 @@ def test_eager_traced_lowered_and_mapped_draws_have_the_same_bits(name: str, dra
     eager = bits_of(draw(key))
     graph = tl.make_graph(draw)(key)
     assert bits_of(denote(graph, [np.asarray(key)])[0]) == eager
-    assert bits_of(tl.jit(draw, profile=checked_cpu)(key)) == eager
-    with tl.Session(checked_cpu):
+    assert bits_of(tl.jit(draw, profile=reference_cpu)(key)) == eager
+    with tl.Session(reference_cpu):
         assert bits_of(draw(random.key(2026))) == eager
     keys = random.split(key, 3)
     each = [np.asarray(draw(keys[at])) for at in range(3)]
     assert bits_of(tl.vmap(draw)(keys)) == bits_of(np.stack(each))
-    assert bits_of(tl.jit(tl.vmap(draw), profile=checked_cpu)(keys)) == bits_of(np.stack(each))
+    assert bits_of(tl.jit(tl.vmap(draw), profile=reference_cpu)(keys)) == bits_of(np.stack(each))
 
 
 @every_draw
 def test_the_fast_provider_draws_the_same_up_to_its_own_functions(name: str, draw: Callable[[Any], Any]) -> None:
     key = random.key(2026)
-    want, got = np.asarray(draw(key)), np.asarray(tl.jit(draw, profile=fast_cpu)(key))
-    with tl.Session(fast_cpu):
+    want, got = np.asarray(draw(key)), np.asarray(tl.jit(draw, profile=numpy_cpu)(key))
+    with tl.Session(numpy_cpu):
         assert bits_of(draw(random.key(2026))) == bits_of(got)
     if list(DRAWS).index(name) < list(DRAWS).index("choice weighted apart"):
         assert bits_of(got) == bits_of(want)

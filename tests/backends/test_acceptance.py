@@ -42,7 +42,7 @@ STRICT = {made.op: made for made in reference.MODULE.capsules}
 X = TensorType((3,), DType.F32)
 
 
-def added(profile: Any = profiles.checked_cpu) -> Plan:
+def added(profile: Any = profiles.reference_cpu) -> Plan:
     return plan(traced(lambda x: x + x, normal(3), name="double"), profile)
 
 
@@ -83,7 +83,7 @@ def test_the_message_counts_and_lists() -> None:
     with pytest.raises(PlanRejected) as refused:
         accept(with_capsule(added(), changed))
     assert str(refused.value) == (
-        "plan of double rejected under profile 'checked_cpu': 2 obligations fail\n"
+        "plan of double rejected under profile 'reference_cpu': 2 obligations fail\n"
         "  reference.add uses rejected trust level trusted-external for add\n"
         "  reference.add has rejected value evidence for add: trusted boundary: libfoo"
     )
@@ -128,18 +128,18 @@ def test_a_capsule_whose_library_has_gone_is_refused() -> None:
 
 def test_another_order_or_provider_than_the_policy_asks_for_is_refused() -> None:
     graph = traced(lambda x: ops.sum(x), normal(3))
-    free = plan(graph, profiles.fast_cpu)
+    free = plan(graph, profiles.numpy_cpu)
     assert free.steps[0].capsule.numerics.reduction is Reduction.IMPLEMENTATION_DEFINED
-    strict = Plan(graph=graph, profile=profiles.fast_cpu.under(profiles.checked_cpu.policy), steps=free.steps)
+    strict = Plan(graph=graph, profile=profiles.numpy_cpu.under(profiles.reference_cpu.policy), steps=free.steps)
     assert refusal(strict) == ["numpy.reduce_sum adds in implementation-defined order, not fixed-left, for reduce_sum"]
-    only = replace(profiles.fast_cpu.policy, providers=("reference",))
-    narrow = Plan(graph=graph, profile=profiles.fast_cpu.under(only), steps=free.steps)
+    only = replace(profiles.numpy_cpu.policy, providers=("reference",))
+    narrow = Plan(graph=graph, profile=profiles.numpy_cpu.under(only), steps=free.steps)
     assert refusal(narrow) == ["numpy.reduce_sum uses rejected provider numpy for reduce_sum"]
 
 
 def test_steps_must_be_the_graphs_nodes() -> None:
     made = added()
-    other = plan(traced(lambda x: x * x, normal(3)), profiles.checked_cpu)
+    other = plan(traced(lambda x: x * x, normal(3)), profiles.reference_cpu)
     swapped = Plan(graph=made.graph, profile=made.profile, steps=other.steps)
     assert refusal(swapped) == ["step %1 is not node %1 of the graph"]
     assert refusal(Plan(graph=made.graph, profile=made.profile, steps=())) == ["the plan has 0 steps for 1 nodes"]
@@ -156,7 +156,7 @@ def test_a_graph_with_an_edited_type_is_refused() -> None:
 
 def test_a_reducing_capsule_made_to_lie_is_refused() -> None:
     """Even one that slipped past the constructor."""
-    made = plan(traced(lambda x: ops.sum(x), normal(3)), profiles.checked_cpu)
+    made = plan(traced(lambda x: ops.sum(x), normal(3)), profiles.reference_cpu)
     liar = replace(STRICT[REDUCE_SUM])
     object.__setattr__(liar, "numerics", replace(liar.numerics, reduction=Reduction.NOT_APPLICABLE))
     assert refusal(with_capsule(made, liar)) == [

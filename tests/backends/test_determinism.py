@@ -29,7 +29,7 @@ from torchlean.backends.plan import all_steps
 from torchlean.errors import ConfigError, PlanRejected
 from torchlean.ir.ops.dot import DOT_GENERAL
 
-FAST = still(profiles.fast_cpu)
+FAST = still(profiles.numpy_cpu)
 ONLY_FAST = replace(FAST, name="only_fast", modules=FAST.modules[:1])
 PRODUCT = next(made for made in reference.MODULE.capsules if made.op is DOT_GENERAL)
 

@@ -37,7 +37,7 @@ from torchlean.ir.ops import ALL_OPS
 from torchlean.ir.ops.elementwise import ADD
 from torchlean.ir.ops.spread import REDUCE_SUM, Axes
 
-FAST, STRICT = still(profiles.fast_cpu), still(profiles.checked_cpu)
+FAST, STRICT = still(profiles.numpy_cpu), still(profiles.reference_cpu)
 SUMS = next(made for made in reference.MODULE.capsules if made.op is REDUCE_SUM)
 
 
@@ -118,7 +118,7 @@ def test_an_unknown_op_is_refused_with_the_nearest_names(name: str, suggested: s
         tl.explain(name, X, profile=STRICT)
     lines = str(refused.value).splitlines()
     assert lines[0] == f"unknown op {name!r}"
-    assert lines[1].endswith(" names: torchlean's ops, or those of profile checked_cpu's capsules")
+    assert lines[1].endswith(" names: torchlean's ops, or those of profile reference_cpu's capsules")
     assert lines[2] == f"  got:      {name!r}"
     assert suggested in lines[3]
 

@@ -23,10 +23,10 @@ from torchlean.ir import ops
 from torchlean.ir.evaluate import denote
 from torchlean.ir.graph import Graph
 
-PROFILES = (profiles.checked_cpu, profiles.fast_cpu)
+PROFILES = (profiles.reference_cpu, profiles.numpy_cpu)
 
 
-def executable(graph: Graph, profile: Profile = profiles.checked_cpu) -> Executable:
+def executable(graph: Graph, profile: Profile = profiles.reference_cpu) -> Executable:
     return Executable(accept(plan(graph, profile)))
 
 
@@ -37,12 +37,12 @@ def body_of(made: Executable) -> list[str]:
     return [line.strip() for line in lines[start + 1 :]]
 
 
-def agrees(graph: Graph, *arrays: Array, profile: Profile = profiles.checked_cpu) -> Executable:
+def agrees(graph: Graph, *arrays: Array, profile: Profile = profiles.reference_cpu) -> Executable:
     """Run the strict program and compare bits with the definition."""
     made = executable(graph, profile)
     for got, want in zip(made.checked(*arrays), denote(graph, arrays), strict=True):
         assert type(got) is np.ndarray
-        if profile is profiles.checked_cpu:
+        if profile is profiles.reference_cpu:
             assert same_bits(got, want)
         else:
             assert got.shape == want.shape
@@ -54,7 +54,7 @@ def agrees(graph: Graph, *arrays: Array, profile: Profile = profiles.checked_cpu
 # -- text --------------------------------------------------------------------------------------------------------------
 def test_the_source_of_a_layer() -> None:
     graph = traced(lambda x, w, b: ops.relu(ops.linear(x, w, b)), normal(4, 3), normal(2, 3), normal(2), name="layer")
-    assert executable(graph, profiles.fast_cpu).source == (
+    assert executable(graph, profiles.numpy_cpu).source == (
         "# k0 = numpy.dot\n"
         "# k1 = numpy.add\n"
         "# k2 = numpy.maximum\n"
@@ -103,7 +103,7 @@ def test_a_dying_temporary_is_written_over_and_nothing_else_is() -> None:
 def test_numpys_largest_and_least_are_written_over_by_name() -> None:
     """A third positional operand of np.maximum warns, from NumPy 2.4 on."""
     x, y = normal(3), normal(3, seed=1)
-    made = agrees(traced(lambda x, y: ops.min(ops.max(x + y, y), x), x, y), x, y, profile=profiles.fast_cpu)
+    made = agrees(traced(lambda x, y: ops.min(ops.max(x + y, y), x), x, y), x, y, profile=profiles.numpy_cpu)
     assert [line.split("  #")[0] for line in body_of(made)] == [
         "v2 = k0(v0, v1)",
         "v3 = k1(v2, v1, out=v2); del v2",

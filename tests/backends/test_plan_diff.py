@@ -30,7 +30,7 @@ from torchlean.backends import (
 from torchlean.backends import numpy as numpy_provider
 from torchlean.ir.ops.elementwise import TANH
 
-FAST, STRICT = still(profiles.fast_cpu), still(profiles.checked_cpu)
+FAST, STRICT = still(profiles.numpy_cpu), still(profiles.reference_cpu)
 TANHS = next(made for made in reference.MODULE.capsules if made.op is TANH)
 
 
@@ -48,9 +48,9 @@ def test_equal_plans_are_said_to_be_equal() -> None:
     first, second = lowered(loss, FAST), lowered(loss, FAST)
     found = first.diff(second)
     assert not found
-    assert str(found) == "loss on fast_cpu → loss on fast_cpu: the plans are equal, 3 steps"
+    assert str(found) == "loss on numpy_cpu → loss on numpy_cpu: the plans are equal, 3 steps"
     assert found.as_json()["equal"] is True
-    assert repr(found) == "<PlanDifference loss on fast_cpu → loss on fast_cpu: equal>"
+    assert repr(found) == "<PlanDifference loss on numpy_cpu → loss on numpy_cpu: equal>"
 
 
 def test_from_fast_to_strict() -> None:
@@ -77,13 +77,13 @@ def test_from_free_to_deterministic_the_refusals_are_the_reasons() -> None:
 def test_back_again_module_order_is_the_reason() -> None:
     found = lowered(layer, STRICT).diff(lowered(layer, FAST))
     (change,) = [each for each in found.changes if each.op == "matmul"]
-    assert change.why == ("numpy.matmul comes before reference.matmul in the modules of fast_cpu",)
+    assert change.why == ("numpy.matmul comes before reference.matmul in the modules of numpy_cpu",)
     again = lowered(layer, FAST).diff(lowered(layer, STRICT))
     (change,) = [each for each in again.changes if each.op == "matmul"]
-    assert change.why == ("profile checked_cpu has no numpy.matmul: its modules are reference",)
+    assert change.why == ("profile reference_cpu has no numpy.matmul: its modules are reference",)
     undone = lowered(layer, FAST.deterministic()).diff(lowered(layer, FAST))
     (change,) = [each for each in undone.changes if each.op == "matmul"]
-    assert change.why == ("numpy.matmul comes before reference.matmul in the modules of fast_cpu",)
+    assert change.why == ("numpy.matmul comes before reference.matmul in the modules of numpy_cpu",)
 
 
 @pytest.mark.parametrize(

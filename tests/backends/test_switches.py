@@ -57,7 +57,7 @@ UNTRIED = CapsuleModule(
     ),
 )
 CHIP = tried(UNTRIED)
-FREE = still(profiles.fast_cpu).with_modules(CHIP)
+FREE = still(profiles.numpy_cpu).with_modules(CHIP)
 BITWISE = FREE.deterministic("bitwise")
 
 
@@ -176,10 +176,10 @@ def test_a_sessions_pulled_back_programs_are_made_again(monkeypatch: pytest.Monk
 
 
 def test_profiles_without_switches_pay_nothing() -> None:
-    assert not profiles.fast_cpu.has_switches
-    assert profiles.fast_cpu.switched() is profiles.fast_cpu
-    assert profiles.fast_cpu.drift() is None
-    session = tl.Session(profiles.fast_cpu)
+    assert not profiles.numpy_cpu.has_switches
+    assert profiles.numpy_cpu.switched() is profiles.numpy_cpu
+    assert profiles.numpy_cpu.drift() is None
+    session = tl.Session(profiles.numpy_cpu)
     assert type(session._kernels.entries) is dict
 
 
@@ -201,7 +201,7 @@ def test_settings_are_what_was_there_when_the_library_was_loaded(monkeypatch: py
     setting = at_load(VARIABLE, "changes nothing")
     monkeypatch.setenv(VARIABLE, "8")
     module = replace(CHIP, switches=(), settings=(setting, at_load("TORCHLEAN_TEST_UNSET", "changes nothing")))
-    profile = still(profiles.checked_cpu).with_modules(module)
+    profile = still(profiles.reference_cpu).with_modules(module)
     assert profile.settings() == ((VARIABLE, "7"),)
     assert tl.lower(ops.tanh, V, profile=profile).plan.as_json()["environment"] == {VARIABLE: "7"}
 
@@ -213,7 +213,7 @@ def test_the_number_of_threads_is_on_record_because_it_changes_bits() -> None:
         "from torchlean import profiles\n"
         "rng = np.random.default_rng(0)\n"
         "made = [rng.normal(size=(130, 1000)) @ rng.normal(size=(1000, 70)) for _ in range(4)]\n"
-        "print(json.dumps([dict(profiles.fast_cpu.settings()), [m.tobytes().hex() for m in made]]))\n"
+        "print(json.dumps([dict(profiles.numpy_cpu.settings()), [m.tobytes().hex() for m in made]]))\n"
     )
     found: list[Any] = []
     for threads in ("1", "2"):

@@ -11,6 +11,8 @@ from torchlean.cli import edge_cases
 from torchlean.conformance import run as runner
 from torchlean.conformance.check import Check
 
+LONGEST = max([check.id for check in runner.ALL], key=len)
+
 
 def test_every_check_is_printed_with_the_peers_results(run) -> None:
     result = run("edge-cases")
@@ -18,8 +20,8 @@ def test_every_check_is_printed_with_the_peers_results(run) -> None:
     lines = result.stdout.splitlines()
     for check in runner.ALL:
         assert any(line.startswith(f"{check.id} ") for line in lines), check.id
-    assert next(line for line in lines if line.startswith("where_log_dead ")).split()[:8] == [
-        "where_log_dead", "✓✓✓✓", "✓✓✓✓", "✗", "nan", "✗", "nan", "✗",
+    assert next(line for line in lines if line.startswith("where_log_dead ")).split()[:10] == [
+        "where_log_dead", "✓✓✓✓", "✓✓✓✓", "✓✓✓✓", "✓✓✓✓", "✗", "nan", "✗", "nan", "✗",
     ]  # fmt: skip
     assert "checked_cpu lowered: value 122 right, 0 wrong" in result.stdout
     assert "jax 0.10.2, recorded: 61 right, 21 NaN" in result.stdout
@@ -31,23 +33,33 @@ def test_every_check_is_printed_with_the_peers_results(run) -> None:
         (
             80,
             [
-                "wrong input      checked  fast     jax   torc  auto  mlx",
-                "while_loop_grad  ✓···     ✓···     E     —     —     —",
+                "wrong input                            torchlean  jax   torc  auto  mlx",
+                "while_loop_grad                        ✓···       E     —     —     —",
             ],
         ),
         (
-            120,
+            130,
             [
-                "wrong input      checked_cpu  fast_cpu     jax 0.10.2         torch 2.13         autograd 1.9.1     "
-                "mlx 0.32",
-                "while_loop_grad  ✓···         ✓···         E ValueError: Re…  —                  —                  —",
+                "wrong input                            checked_cpu    fast_cpu       reference_cpu  numpy_cpu      "
+                "jax   torc  auto  mlx",
+                "while_loop_grad                        ✓···           ✓···           ✓···           ✓···           "
+                "E     —     —     —",
+            ],
+        ),
+        (
+            200,
+            [
+                "wrong input                            checked_cpu    fast_cpu       reference_cpu  numpy_cpu      "
+                "jax 0.10.2         torch 2.13         autograd 1.9.1     mlx 0.32",
+                "while_loop_grad                        ✓···           ✓···           ✓···           ✓···           "
+                "E ValueError: Re…  —                  —                  —",
             ],
         ),
     ],
 )
 def test_it_fits_the_terminal(run, monkeypatch: pytest.MonkeyPatch, columns: int, shown: list[str]) -> None:
     monkeypatch.setattr(edge_cases, "_columns", lambda: columns)
-    lines = run("edge-cases", "--case", "while_loop_grad").stdout.splitlines()
+    lines = run("edge-cases", "--case", "while_loop_grad", "--case", LONGEST).stdout.splitlines()
     assert [line for line in lines if line in shown] == shown
     lines = run("edge-cases").stdout.splitlines()
     table = lines[2 : next(at for at, line in enumerate(lines) if line.startswith("checked_cpu eager"))]
@@ -61,7 +73,7 @@ def test_one_check_as_json(run) -> None:
     record = json.loads(result.stdout)
     (check,) = record["checks"]
     assert check["recorded"]["torch"] == "✓ [0, 0, 0]"
-    assert len(check["torchlean"]) == 4
+    assert len(check["torchlean"]) == 8
     for aspects in check["torchlean"].values():
         assert set(aspects) == {"value", "jvp", "vjp", "second"}
         assert all(aspect["right"] for aspect in aspects.values())

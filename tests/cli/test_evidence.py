@@ -135,7 +135,7 @@ def test_a_provider_that_cannot_run_here_says_why(run, chip: Chip) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--provider", "abacus"), "no provider is called 'abacus'; there are reference"),
+        (("--provider", "abacus"), "no provider is called 'abacus'; there are compiled, reference"),
         (("--capsule", "abacus.*"), "no capsule is called 'abacus.*'; `torchlean evidence` lists them"),
         (("--module", "no_such_package:M"), "no module 'no_such_package' can be imported: "),
         (("--module", "torchlean.errors:message"), "torchlean.errors:message is no capsule module"),

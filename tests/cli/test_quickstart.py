@@ -18,10 +18,19 @@ steps=20 arithmetic=native scalar=Float32 loss=0.495227 -> 0.401184
 trained(heldout) = [0.365380]
 """
 SEVEN = ["reshape", "permute", "matmul", "broadcast", "add", "relu", "mse_loss"]
+REFERENCE = ("--profile", "reference_cpu")
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("--device", "cpu", "--steps", 20, "--seed", 2026), ("--execution", "lowered")]
+    "arguments",
+    [
+        (),
+        ("--device", "cpu", "--steps", 20, "--seed", 2026),
+        ("--execution", "eager"),
+        ("--profile", "reference_cpu"),
+        ("--profile", "reference_cpu", "--execution", "lowered"),
+        ("--profile", "fast_cpu"),
+    ],
 )
 def test_the_lines_of_the_seeds(run, arguments) -> None:
     result = run("quickstart_mlp", *arguments)
@@ -31,7 +40,7 @@ def test_the_lines_of_the_seeds(run, arguments) -> None:
 
 
 def test_the_seven_capsules_of_the_seeds(run) -> None:
-    result = run("quickstart_mlp", "--device", "cpu", "--steps", 20, "--seed", 2026, "--show-backend")
+    result = run("quickstart_mlp", "--device", "cpu", "--steps", 20, "--seed", 2026, "--show-backend", *REFERENCE)
     assert result.exit_code == 0
     assert result.stdout.startswith(SEEDS + "[TorchLean] backend capsules used:\n")
     forward = result.stdout.split("[TorchLean]")[1]
@@ -45,6 +54,16 @@ def test_the_seven_capsules_of_the_seeds(run) -> None:
         assert len(re.findall(rf"^    {part}: ", forward, re.MULTILINE)) == 7
 
 
+def test_the_default_runs_the_seven_in_c(run) -> None:
+    result = run("quickstart_mlp", "--show-backend")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(SEEDS + "[TorchLean] backend capsules used:\n")
+    forward = result.stdout.split("[TorchLean]")[1]
+    heads = re.findall(r"^  (\w+): (\w+)\.\1 provider=\2 trust=checked", forward, re.MULTILINE)
+    assert {provider for _, provider in heads} == {"compiled"}
+    assert set(SEVEN) <= {op for op, _ in heads}
+
+
 def test_two_hundred_steps(run) -> None:
     lines = run("quickstart_mlp", "--steps", 200).stdout.splitlines()
     assert lines[5] == "mean_loss(after training) = 0.002402"
@@ -52,7 +71,7 @@ def test_two_hundred_steps(run) -> None:
 
 
 def test_json_is_one_record(run) -> None:
-    result = run("quickstart_mlp", "--json")
+    result = run("quickstart_mlp", "--json", *REFERENCE)
     record = json.loads(result.stdout)
     assert record["command"] == "quickstart_mlp"
     assert record["heldout"]["target"] == pytest.approx([0.2])

@@ -110,7 +110,7 @@ def test_graphs_plans_and_sources_show_what_is_inside() -> None:
     require_golden(
         "graph_control_gradient", graph_text(tl.make_graph(tl.grad(lambda x, ys: example(x, ys)[0]))(*EXAMPLE))
     )
-    tried_cpu = profiles.checked_cpu.with_modules(tried(reference.MODULE))  # printed the same on every machine
+    tried_cpu = profiles.reference_cpu.with_modules(tried(reference.MODULE))  # printed the same on every machine
     lowered = tl.lower(example, *EXAMPLE, profile=tried_cpu)
     require_golden("plan_control", str(lowered.plan))
     require_golden("source_control", lowered.source)
@@ -139,7 +139,7 @@ def test_composites_inside_a_loop_are_expanded_there() -> None:
 
 
 def test_the_audit_and_the_report_count_the_kernels_inside() -> None:
-    made = tl.lower(example, *EXAMPLE).plan
+    made = tl.lower(example, *EXAMPLE, profile=profiles.reference_cpu).plan
     counts = {kernel.capsule: kernel.nodes for kernel in audit(made).kernels}
     assert {"reference.scan", "reference.cond", "reference.sin", "reference.relu", "reference.gt"} <= set(counts)
     assert sum(counts.values()) == len(list(all_steps(made))) > len(made)
@@ -161,7 +161,7 @@ def refusal(made: Plan) -> str:
 
 
 def planned() -> Plan:
-    return plan(tl.make_graph(example)(*EXAMPLE), profiles.checked_cpu)
+    return plan(tl.make_graph(example)(*EXAMPLE), profiles.reference_cpu)
 
 
 def test_acceptance_looks_inside() -> None:
@@ -182,8 +182,8 @@ def test_acceptance_looks_inside() -> None:
     other = tl.make_graph(lambda x, c, y: (c, y))(EXAMPLE[0], EXAMPLE[0], EXAMPLE[0])
     swapped = refusal(tampered(made, lambda inner: plan(other, inner.profile)))
     assert "inside scan is of another graph than the node holds" in swapped
-    profile = refusal(tampered(made, lambda inner: plan(inner.graph, profiles.fast_cpu)))
-    assert "inside scan is for profile 'fast_cpu'" in profile
+    profile = refusal(tampered(made, lambda inner: plan(inner.graph, profiles.numpy_cpu)))
+    assert "inside scan is for profile 'numpy_cpu'" in profile
     (step,) = made.steps
     absent = Plan(graph=made.graph, profile=made.profile, steps=(replace(step, inner=()),))
     assert "scan holds 1 sub-graphs, but its step has 0 plans for them" in refusal(absent)
@@ -196,7 +196,7 @@ def test_an_inner_plan_is_handed_out_for_a_step_of_the_plan_only() -> None:
 
 
 def test_an_op_without_a_capsule_inside_a_loop_is_refused_with_its_line() -> None:
-    profile = profiles.checked_cpu
+    profile = profiles.reference_cpu
     module = profile.modules[0]
     without = replace(module, capsules=tuple([c for c in module.capsules if c.op.name not in ("sin", "exp")]))
     with pytest.raises(PlanRejected) as caught:
@@ -350,7 +350,7 @@ def test_a_gradient_graph_comes_back_from_a_file(name: str, save: str) -> None:
     assert content_hash(again) == content_hash(graph)
     want = denote(graph, operands)
     assert [same_bits(a, b) for a, b in zip(denote(again, operands), want, strict=True)] == [True] * 4
-    made = Executable(accept(plan(again, profiles.checked_cpu))).checked(*operands)
+    made = Executable(accept(plan(again, profiles.reference_cpu))).checked(*operands)
     assert [same_bits(a, b) for a, b in zip(made, want, strict=True)] == [True] * 4
 
 

@@ -33,7 +33,7 @@ def test_every_recorded_case_is_checked_and_counted() -> None:
     assert set(peers()["checks"]) <= set(ids)
     assert len(peers()["checks"]) == 96
     assert len(ALL) >= 124
-    assert len(PLACES) == 4
+    assert len(PLACES) == 8
     aspects = {
         "value": sum(check.value is not None for check in CHECKS),
         "slope": sum(check.slope is not None for check in CHECKS),

@@ -17,7 +17,7 @@ import torchlean as tl
 from torchlean import ops
 assert tl.__file__.startswith(sys.argv[1]), tl.__file__
 x = np.ones(3, np.float32)
-print(tl.lower(getattr(ops, sys.argv[2]), *[x] * int(sys.argv[3])).plan)
+print(tl.lower(getattr(ops, sys.argv[2]), *[x] * int(sys.argv[3]), profile=tl.profiles.reference_cpu).plan)
 """
 LINE = "    return _ALGEBRA.min(_ALGEBRA.max(x, low), high)"
 SAME = "    return _ALGEBRA.min(_ALGEBRA.max(x, low), high) if True else None"

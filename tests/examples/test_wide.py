@@ -28,7 +28,7 @@ from torchlean.errors import PlanRejected
 
 x = np.full((300, 7), 0.1, np.float32)
 y = np.ones((7, 2), np.float32)
-profile = tl.profiles.fast_cpu.with_modules(*installed("wide"))
+profile = tl.profiles.numpy_cpu.with_modules(*installed("wide"))
 made = tl.lower(lambda x, y: (tl.ops.sum(x), tl.ops.matmul(x, y)), x, y, profile=profile)
 print(made.plan)
 total, product = made(x, y)

@@ -31,7 +31,7 @@ def mlp_arguments() -> tuple[Any, ...]:
 
 
 def small() -> Lowered:
-    return tl.lower(mlp, *mlp_arguments(), profile=profiles.fast_cpu)
+    return tl.lower(mlp, *mlp_arguments(), profile=profiles.numpy_cpu)
 
 
 def controlled(x: Any, w: Any) -> Any:

@@ -118,12 +118,12 @@ def test_sections_say_what_the_plan_says(page: str) -> None:
     assert "softmax" in text
     assert "no capsule implements it" in text
     assert "def run(" in text
-    assert "profile fast_cpu" in text
+    assert "profile numpy_cpu" in text
     assert "Worked out from the types, before anything runs" in text
 
 
 def test_refusals_are_told_at_the_node_and_in_a_table() -> None:
-    lowered = tl.lower(mlp, *mlp_arguments(), profile=profiles.fast_cpu.requiring(Reduction.FIXED_LEFT))
+    lowered = tl.lower(mlp, *mlp_arguments(), profile=profiles.numpy_cpu.requiring(Reduction.FIXED_LEFT))
     refused = {refusal.text for step in lowered.plan.steps for refusal in step.refused}
     assert refused
     read = Reader(report.html(lowered))
@@ -198,7 +198,7 @@ def test_lines_of_graphs_from_files_are_never_opened(tmp_path: Path) -> None:
 
 def test_graphs_plans_and_accepted_plans_have_pages_too() -> None:
     graph = tl.make_graph(mlp)(*mlp_arguments())
-    planned = plan(graph, profiles.checked_cpu)
+    planned = plan(graph, profiles.reference_cpu)
     kinds = {
         "torchlean graph": graph,
         "torchlean plan": planned,
@@ -259,7 +259,7 @@ def test_notebooks_get_the_drawing_of_a_small_program_and_the_text_of_a_large_on
     made = lowered._repr_html_()
     read = Reader(made)
     assert (read.faults, read.tags["svg"], "script" in read.tags) == ([], 1, False)
-    assert "Lowered mlp: 24 steps on fast_cpu" in read.texts
+    assert "Lowered mlp: 24 steps on numpy_cpu" in read.texts
     graph = large(8)
     assert len(graph.nodes) > SMALL
     assert "svg" not in Reader(report.fragment(graph)).tags

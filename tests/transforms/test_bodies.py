@@ -19,7 +19,7 @@ from torchlean import debug
 from torchlean.backends.accept import accept
 from torchlean.backends.executable import Executable
 from torchlean.backends.planner import plan
-from torchlean.backends.profiles import checked_cpu
+from torchlean.backends.profiles import reference_cpu
 from torchlean.errors import GraphError, SerializationError
 from torchlean.ir import ops
 from torchlean.ir.builder import Builder
@@ -81,7 +81,7 @@ def test_a_file_whose_relu_is_an_exponential_is_refused() -> None:
     assert expected == "  expected: %1: f32[3] = full(shape=(3,), dtype=f32, value=0.0)"
     assert got == "  got:      %1: f32[3] = exp(%0)"
     assert fix == "  fix:      put the nodes of the body in its place, or make the graph again with this version"
-    accepted = accept(plan(graph, checked_cpu))  # of a graph made by hand it is taken on trust
+    accepted = accept(plan(graph, reference_cpu))  # of a graph made by hand it is taken on trust
     (promised,), (meant,) = Executable(accepted).call(X), denote(graph, (X,))
     assert promised.tolist() == X.tolist()
     assert np.allclose(meant, np.exp(X))

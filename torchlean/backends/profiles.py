@@ -1,6 +1,8 @@
-"""The maintained profiles. `checked_cpu` is strict: one set of bits. `fast_cpu` uses BLAS and NumPy's own sums.
+"""The maintained profiles of this machine's CPU.
 
-`compiled_cpu` has the bits of `checked_cpu`; lowered programs run as generated C where this machine has a compiler.
+`checked_cpu`, the default, is strict: one set of bits, which `reference` defines and `compiled` keeps in generated C.
+`fast_cpu` takes BLAS and NumPy's own sums for what C does not serve. `reference_cpu` and `numpy_cpu` are the same two
+without C: nothing is compiled, so a program is ready at once. Sessions, which run op by op, never wait for C either.
 """
 
 from __future__ import annotations
@@ -12,15 +14,19 @@ from torchlean.backends.profile import Profile
 from torchlean.backends.vocabulary import Device, device_named
 from torchlean.errors import ConfigError
 
-checked_cpu = Profile(name="checked_cpu", device=Device.CPU, modules=(reference.MODULE,), policy=STRICT)
-fast_cpu = Profile(
-    name="fast_cpu", device=Device.CPU, modules=(numpy_provider.MODULE, reference.MODULE), policy=CHECKED
+reference_cpu = Profile(name="reference_cpu", device=Device.CPU, modules=(reference.MODULE,), policy=STRICT)
+checked_cpu = Profile(name="checked_cpu", device=Device.CPU, modules=(compiled.MODULE, reference.MODULE), policy=STRICT)
+numpy_cpu = Profile(
+    name="numpy_cpu", device=Device.CPU, modules=(numpy_provider.MODULE, reference.MODULE), policy=CHECKED
 )
-compiled_cpu = Profile(
-    name="compiled_cpu", device=Device.CPU, modules=(compiled.MODULE, reference.MODULE), policy=STRICT
+fast_cpu = Profile(
+    name="fast_cpu",
+    device=Device.CPU,
+    modules=(compiled.MODULE, numpy_provider.MODULE, reference.MODULE),
+    policy=CHECKED,
 )
 
-MAINTAINED = (checked_cpu, fast_cpu, compiled_cpu)
+MAINTAINED = (checked_cpu, fast_cpu, reference_cpu, numpy_cpu)
 
 
 def for_device(name: str) -> Profile:

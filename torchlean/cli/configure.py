@@ -7,12 +7,15 @@ from torchlean.errors import BackendMissing, ConfigError
 from torchlean.runtime.config import Arithmetic, RunConfig
 
 
-def run_config(*, device: str, arithmetic: str, seed: int, profile: str | None, execution: str) -> RunConfig:
-    """The configuration of a command.
+def run_config(*, device: str, arithmetic: str, seed: int, profile: str, execution: str | None) -> RunConfig:
+    """The configuration of a command; without an execution, lowered where the profile compiles and eager elsewhere.
 
     Raises BackendMissing for a device without a maintained profile or an arithmetic without a provider, ConfigError for
     complex arithmetic, which training does not take.
     """
+    chosen = profiles.named(profile)
+    if execution is None:
+        execution = "eager" if chosen.for_sessions() is chosen else "lowered"
     try:
         config = RunConfig(arithmetic=Arithmetic(arithmetic), seed=seed, execution=execution).with_device(device)
     except ConfigError:
@@ -20,7 +23,6 @@ def run_config(*, device: str, arithmetic: str, seed: int, profile: str | None, 
         raise BackendMissing(
             f"device `{name}` has no maintained runtime profile; use a programmatic backend profile"
         ) from None
-    if profile is not None:
-        config = config.with_backend_profile(profiles.named(profile))
+    config = config.with_backend_profile(chosen)
     config.validate_for_execution()
     return config

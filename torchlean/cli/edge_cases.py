@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LIBRARIES = ("jax", "torch", "autograd", "mlx")
 _WIDE = 17  # of a column that shows values
 _READABLE = 8  # below this a column cannot
+_VERDICT = 4  # of a column that shows verdicts
+_MERGED = "torchlean"
 
 
 @click.command("edge-cases")
@@ -106,18 +108,24 @@ def _columns() -> int | None:
 
 
 class _Layout(NamedTuple):
-    """Widths of the columns; too narrow for their values, what others gave is shown as a verdict only."""
+    """Widths of the columns. Where they do not fit, our profiles share one, and others' values are only verdicts."""
 
     name: int
     own: int
     other: int
+    is_merged: bool
 
     @staticmethod
     def fitting(names: list[str], own: list[str], columns: int | None) -> _Layout:
-        wide = _Layout(max(map(len, names)), max(map(len, own)), _WIDE)
-        left = len(LIBRARIES) * _WIDE if columns is None else columns - wide.name - len(own) * (wide.own + 2)
-        other = min(_WIDE, left // len(LIBRARIES) - 2) if columns is not None else _WIDE
-        return wide._replace(other=other) if other >= _READABLE else _Layout(wide.name, 7, 4)
+        name, wide = max(map(len, names)), max(map(len, own))
+        if columns is None:
+            return _Layout(name, wide, _WIDE, False)
+        left = columns - name
+        is_merged = left < len(own) * (wide + 2) + len(LIBRARIES) * (_VERDICT + 2)
+        wide = len(_MERGED) if is_merged else wide
+        left -= (wide + 2) * (1 if is_merged else len(own))
+        other = min(_WIDE, left // len(LIBRARIES) - 2)
+        return _Layout(name, wide, other if other >= _READABLE else _VERDICT, is_merged)
 
     def line(self, name: str, own: list[str], others: list[str]) -> str:
         cells = [f"{name:<{self.name}}"]
@@ -133,15 +141,15 @@ class _Layout(NamedTuple):
 
 
 def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[str, Any]) -> None:
-    from torchlean.conformance.run import PROFILES
+    from torchlean.backends.profiles import MAINTAINED
 
-    names = [profile.name for profile in PROFILES]
+    names = [profile.name for profile in MAINTAINED]
     versions = recorded["versions"]
     columns = _columns()
     layout = _Layout.fitting([check.id for check in checks], names, columns)
     full = layout.other >= _READABLE
     heads = [f"{library} {versions[library]}" if full else library[: layout.other] for library in LIBRARIES]
-    owns = names if full else [name.removesuffix("_cpu") for name in names]
+    owns = [_MERGED] if layout.is_merged else names
     click.echo("value, JVP, VJP, JVP of VJP: ✓ right, ✗ wrong, · not asked; eager and lowered alike")
     if not full:
         click.echo("others: E an error, raw a value to judge; a wider terminal, a pipe or --json has it")
@@ -150,10 +158,11 @@ def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[s
         if check.group != group:
             group = check.group
             click.echo("\n" + layout.line(cut(group, layout.name), owns, heads))
-        cells = [_marks([r for r in results[check.id] if r.place.startswith(f"{name} ")]) for name in names]
+        held = results[check.id]
+        cells = [_marks([r for r in held if layout.is_merged or r.place.startswith(f"{name} ")]) for name in owns]
         theirs = recorded["checks"].get(check.id, {})
         click.echo(layout.line(check.id, cells, [layout.shown(theirs.get(library, "—")) for library in LIBRARIES]))
-        for result in results[check.id]:
+        for result in held:
             for aspect, outcome in result.outcomes.items():
                 if not outcome.right:
                     click.echo(f"    {result.place}, {aspect}: {outcome.seen}")

@@ -6,29 +6,36 @@ from typing import Any
 
 import click
 
-from torchlean.cli.options import echo_json, run_options
+from torchlean.cli.options import PROFILES, echo_json, run_options
 from torchlean.cli.progress import progress
 
 
 @click.command("quickstart_mlp")
 @run_options(steps=20, seed=2026)
+@click.option("--profile", type=click.Choice(PROFILES), default="checked_cpu", show_default=True, help="Backend.")
 @click.option(
     "--execution",
     type=click.Choice(("eager", "lowered")),
-    default="eager",
-    show_default=True,
-    help="Op by op on a tape, or one accepted plan as generated code; the bits are the same.",
+    help="Op by op on a tape, or one accepted plan as generated code; the bits are the same.  "
+    "[default: lowered where the profile compiles, else eager]",
 )
 def quickstart_mlp(
-    device: str, arithmetic: str, seed: int, steps: int, show_backend: bool, as_json: bool, execution: str
+    device: str,
+    arithmetic: str,
+    seed: int,
+    steps: int,
+    show_backend: bool,
+    as_json: bool,
+    profile: str,
+    execution: str | None,
 ) -> None:
     """Train a 2-8-1 MLP on 25 grid points, one sample per update.
 
-    Example: torchlean quickstart_mlp --steps 200 --show-backend
+    Example: torchlean quickstart_mlp --steps 200 --show-backend --profile reference_cpu
     """
     from torchlean.cli.configure import run_config
 
-    config = run_config(device=device, arithmetic=arithmetic, seed=seed, profile=None, execution=execution)
+    config = run_config(device=device, arithmetic=arithmetic, seed=seed, profile=profile, execution=execution)
 
     from torchlean import optim
     from torchlean.train import Trainer

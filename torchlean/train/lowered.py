@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torchlean.ir.builder import type_of
+from torchlean.ir.graph import Graph
 from torchlean.runtime.report import BackendReport, Phase
 from torchlean.train import task as tasks
 from torchlean.train.task import Slope, Stepped, Task, Tree
@@ -18,6 +19,7 @@ from torchlean.transforms.lower import Lowered, lower
 MOST_ROWS = 256  # rows of one evaluation call, which bounds its memory
 
 _FORWARD = frozenset({tasks.predict, tasks.sample_losses, tasks.classes})
+_LOSS_FIRST = frozenset({tasks.slope, tasks.step})
 
 
 class Lowering:
@@ -47,8 +49,10 @@ class Lowering:
 
             found = lower(bound, *arguments, profile=self._task.profile)
             self._programs[name] = found
+            forward = _forward(found.plan.graph, f)
             for step in found.plan.steps:
-                self.report.used(step.capsule, Phase.FORWARD if f in _FORWARD else Phase.DERIVATIVE)
+                is_forward = not forward.isdisjoint(step.node.outputs)
+                self.report.used(step.capsule, Phase.FORWARD if is_forward else Phase.DERIVATIVE)
         return found
 
     def step(self, params: Tree, state: Tree, x: Any, y: Any, calls: Any, rate: Any) -> Stepped:
@@ -88,3 +92,14 @@ class Lowering:
             rows = x[at : at + MOST_ROWS]
             parts.append(np.asarray(self.program(tasks.classes, params, rows, key=(type_of(rows),))(params, rows)))
         return np.concatenate(parts)
+
+
+def _forward(graph: Graph, f: Callable[..., Any]) -> frozenset[int]:
+    """The values of a program that the model and its loss compute; the others are of VJPs and updates."""
+    if f in _FORWARD:
+        return frozenset(range(len(graph.types)))
+    wanted = set(graph.outputs[:1]) if f in _LOSS_FIRST else set[int]()
+    for node in reversed(graph.nodes):
+        if not wanted.isdisjoint(node.outputs):
+            wanted.update(node.inputs)
+    return frozenset(wanted)

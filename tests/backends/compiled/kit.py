@@ -17,8 +17,8 @@ from torchlean.ir.types import TensorType
 
 Array = np.ndarray[Any, Any]
 CAPSULES = {capsule.op: capsule for capsule in MODULE.capsules}
-COMPILED = profiles.compiled_cpu.under(profiles.compiled_cpu.policy.allowing_stale())
-REFERENCE = profiles.checked_cpu.under(profiles.checked_cpu.policy.allowing_stale())
+COMPILED = profiles.checked_cpu.under(profiles.checked_cpu.policy.allowing_stale())
+REFERENCE = profiles.reference_cpu.under(profiles.reference_cpu.policy.allowing_stale())
 
 
 def run(graph: Graph, arrays: Sequence[Array], profile: Any = COMPILED) -> tuple[Array, ...]:
