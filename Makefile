@@ -39,6 +39,7 @@ bench: $(VENV)/.installed ## run every benchmark; each prints its ratios and wri
 
 evidence: $(VENV)/.installed-test ## try every claim of every capsule and rewrite the shipped records
 	@$(BIN)/torchlean evidence run --shipped
+	@$(BIN)/torchlean evidence run --shipped --provider xla
 	@PYTHONPATH=examples/torchlean-wide $(BIN)/torchlean evidence run --shipped --module torchlean_wide:MODULE --provider wide
 
 clean: ## remove the environment, caches and build results

@@ -105,12 +105,13 @@ def test_what_was_found_is_recorded(kit: Any, tmp_path: Path, workers: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--capsules", "mine"), "--capsules 'mine' is not of the form package.module:NAME"),
+        (("--capsules", "mine"), "--capsules: 'mine' does not name a capsule module"),
         (
             ("--capsules", "nowhere.at:ALL"),
-            "nowhere.at cannot be imported (No module named 'nowhere'); is it",
+            "got:      ModuleNotFoundError: No module named 'nowhere'",
         ),
-        (("--capsules", "mine:HONESTY"), "HONESTY is NoneType, not a CapsuleModule; mine has HONEST, MODULE, LIAR"),
+        (("--capsules", "mine:HONESTY"), "--capsules: mine:HONESTY is NoneType, not a CapsuleModule"),
+        (("--capsules", "mine:HONESTY"), "expected: one of those in mine: HONEST, MODULE, LIAR"),
         (("--capsules", "mine:MODULE", "--evidence-out", "x"), "capsule module `honest` has no ledger to write to"),
         (("--evidence-out", "x"), "--evidence-out needs --capsules PACKAGE.MODULE:NAME: there is nothing to record"),
     ],

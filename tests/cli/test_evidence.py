@@ -137,8 +137,12 @@ def test_a_provider_that_cannot_run_here_says_why(run, chip: Chip) -> None:
     [
         (("--provider", "abacus"), "no provider is called 'abacus'; there are compiled, reference"),
         (("--capsule", "abacus.*"), "no capsule is called 'abacus.*'; `torchlean evidence` lists them"),
-        (("--module", "no_such_package:M"), "no module 'no_such_package' can be imported: "),
-        (("--module", "torchlean.errors:message"), "torchlean.errors:message is no capsule module"),
+        (
+            ("--module", "no_such_package:M"),
+            "no_such_package:M cannot be imported; expected: no_such_package as a module",
+        ),
+        (("--module", "torchlean.errors:message"), "torchlean.errors:message is function, not a CapsuleModule"),
+        (("--module", "torchlean"), "'torchlean' does not name a capsule module; expected: package.module:NAME"),
     ],
 )
 def test_names_that_mean_nothing_are_refused(run, arguments: tuple[str, ...], text: str) -> None:

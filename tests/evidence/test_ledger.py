@@ -203,7 +203,7 @@ def test_a_partial_run_keeps_the_other_records(chip: Chip, home: Path, monkeypat
     ledger = chip.ledger
     recorder = recording.Recorder(ledger, chip.module.capsules, version="0", quick=True)
     held = parse((home / "chip.json").read_bytes(), "chip.json")
-    outcome = held.claims["chip.neg", "vjp", False].outcome
+    outcome = held.claims["chip.neg", "vjp", False, ""].outcome
     assert recording.save(recorder.book([outcome]), home / "chip.json") is None
     merged = parse((home / "chip.json").read_bytes(), "chip.json")
     assert len(merged.claims) == 4

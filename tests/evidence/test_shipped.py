@@ -55,7 +55,7 @@ def test_the_files_are_package_data_and_canonical(module: object) -> None:
     assert render(book).encode() == data.replace(b"\r\n", b"\n")
     assert book.provider == name
     names = {capsule.name for capsule in module.capsules}  # type: ignore[attr-defined]
-    assert {capsule for capsule, _, _ in book.claims} == names
+    assert {capsule for capsule, *_ in book.claims} == names
     assert not [held.outcome.capsule for held in book.claims.values() if held.run.quick]
 
 

@@ -52,7 +52,7 @@ def test_a_book_comes_back_as_it_was(worst: float | None) -> None:
     written = render(book(worst=worst, failures=("numpy.exp: 1 ≠ 2\n  got: 3",)))
     read = parse(written.encode(), "file")
     assert render(read) == written
-    held = read.get(("chip.neg", "value", False))
+    held = read.get(("chip.neg", "value", False, ""))
     assert held == ClaimRecord(
         replace(OUTCOME, worst=worst, failures=("numpy.exp: 1 ≠ 2\n  got: 3",)),
         (("bound", "Bitwise()"), ("op", "neg")),
@@ -60,12 +60,12 @@ def test_a_book_comes_back_as_it_was(worst: float | None) -> None:
         RUN,
     )
     assert read.symbols["k1"] == SYMBOLS
-    assert read.get(("chip.neg", "vjp", False)) is None
+    assert read.get(("chip.neg", "vjp", False, "")) is None
     assert sealed(lambda text: text) == TEXT.encode()  # so that the altered ones differ in what they alter
 
 
 def test_a_file_with_other_line_ends_is_the_same_file() -> None:
-    assert parse(TEXT.replace("\n", "\r\n").encode(), "file").get(("chip.neg", "value", False)) is not None
+    assert parse(TEXT.replace("\n", "\r\n").encode(), "file").get(("chip.neg", "value", False, "")) is not None
 
 
 def test_an_exhaustive_record_stands_beside_the_sampled_one() -> None:

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 GROUP = "torchlean.capsules"
 
 
-def installed(*names: str) -> tuple[CapsuleModule, ...]:
-    """The modules of all installed packages, by name; with `names`, those and in that order.
-
-    Raises ConfigError when a name is not installed, when an entry point cannot be loaded or is no CapsuleModule, and
-    when two packages offer the same name.
-    """
+def offered() -> dict[str, EntryPoint]:
+    """The entry points of all installed packages, by the name of their module; ConfigError when two offer the same."""
     from importlib.metadata import entry_points  # slow to import, and seldom needed
 
     found: dict[str, EntryPoint] = {}
@@ -37,6 +33,16 @@ def installed(*names: str) -> tuple[CapsuleModule, ...]:
                     fix="uninstall one of them",
                 )
             )
+    return found
+
+
+def installed(*names: str) -> tuple[CapsuleModule, ...]:
+    """The modules of all installed packages, by name; with `names`, those and in that order.
+
+    Raises ConfigError when a name is not installed, when an entry point cannot be loaded or is no CapsuleModule, and
+    when two packages offer the same name.
+    """
+    found = offered()
     unknown = [name for name in names if name not in found]
     if unknown:
         raise ConfigError(

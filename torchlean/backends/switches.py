@@ -29,6 +29,10 @@ class Switch:
     effect: str
     changes: Callable[[Capsule, str], Capsule]
 
+    def concerns(self, capsule: Capsule) -> bool:
+        """Whether some value makes another capsule of it. What is tried under one value then says nothing of others."""
+        return any([self.changes(capsule, value) is not capsule for value in self.choices])
+
     def value(self) -> str:
         """The value now; ConfigError naming the variable and the choices for any other."""
         held = os.environ.get(self.variable, "")

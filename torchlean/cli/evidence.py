@@ -32,6 +32,7 @@ _format = click.option("--format", "style", type=click.Choice(FORMATS), default=
 @_module
 @_format
 @click.option("--check", is_flag=True, help="Exit code 1 when a claim is stale, failed, or a needed one was never run.")
+@click.option("--exhaustive", is_flag=True, help="Only what was tried on every input, as a Markdown table.")
 @click.pass_context
 def evidence(
     ctx: click.Context,
@@ -40,6 +41,7 @@ def evidence(
     modules: tuple[str, ...],
     style: str,
     check: bool,
+    exhaustive: bool,
 ) -> None:
     """List every claim of every provider: fresh, other-version, stale, failed, or never run.
 
@@ -50,10 +52,22 @@ def evidence(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from torchlean.conformance.recorded import chosen, claims, known_modules
+    from torchlean.conformance.named import known_modules
+    from torchlean.conformance.recorded import chosen, claims
     from torchlean.evidence.standing import State
 
-    held = list(claims(chosen(known_modules(modules), providers=providers, capsules=capsules)))
+    known = [each.module for each in known_modules(modules)]
+    selection = chosen(known, providers=providers, capsules=capsules)
+    if exhaustive:
+        from torchlean.conformance.recorded import exhaustive_standings
+        from torchlean.evidence.tables import exhaustive_table
+
+        tried = [(standing, standing.tried) for standing in exhaustive_standings(selection)]
+        click.echo(exhaustive_table([record for _, record in tried if record is not None]))
+        if check and any([standing.state in (State.STALE, State.FAILED) for standing, _ in tried]):
+            ctx.exit(NO)
+        return
+    held = list(claims(selection))
     if style == "json":
         echo_json(_record(held))
     else:
@@ -94,13 +108,20 @@ def run(
     Records go to your own data folder (TORCHLEAN_EVIDENCE_DIR, else the platform's). Exit code 1 when a claim failed,
     could not be tried, or could not be recorded.
 
+    The claims of xla, which compiles every sample, are tried when --provider or --capsule names them.
+
     Example: torchlean evidence run --quick
     """
     from torchlean.conformance import recorded
+    from torchlean.conformance.named import known_modules
 
     if quick and exhaustive:
         raise click.UsageError("--quick and --exhaustive exclude each other")
-    selection = recorded.chosen(recorded.known_modules(modules), providers=providers, capsules=capsules)
+    known = known_modules(modules)
+    cases = {each.module.name: each.cases for each in known}
+    selection = recorded.chosen([each.module for each in known], providers=providers, capsules=capsules)
+    if not providers and not capsules:
+        selection = [(module, held) for module, held in selection if module.name not in recorded.SLOW]
     if exhaustive:
         selection = [(module, kept) for module, held in selection if (kept := recorded.exhaustible(held))]
         if not selection:
@@ -114,7 +135,16 @@ def run(
             click.echo(f"{module.name}: not run, {missing}", err=True)
             continue
         with _progress(module.name, len(held)) as tell:
-            made = recorded.run(module, held, quick=quick, seed=seed, shipped=shipped, exhaustive=exhaustive, tell=tell)
+            made = recorded.run(
+                module,
+                held,
+                quick=quick,
+                seed=seed,
+                shipped=shipped,
+                exhaustive=exhaustive,
+                cases=cases[module.name],
+                tell=tell,
+            )
             results.append(made)
     for result in results:
         if result.unwritten:
@@ -182,6 +212,7 @@ def _claim_record(each: Claimed) -> dict[str, Any]:
         "provider": each.module.name,
         "reason": each.standing.reason,
         "state": str(each.standing.state),
+        "switches": dict(each.module.environment_of(each.capsule)),
         "tried": None,
     }
     if tried is not None:
@@ -217,6 +248,9 @@ def _print(held: list[Claimed]) -> None:
         click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
     counts = ", ".join([f"{count} {state}" for state, count in _counts(held).items() if count])
     click.echo(f"\n{len(held)} claims: {counts or 'none'}")
+    switches = {pair: None for each in held for pair in each.module.environment_of(each.capsule)}
+    if switches:
+        click.echo(f"under {' '.join(['='.join(pair) for pair in switches])}")
 
 
 def _worst(each: Claimed) -> str:

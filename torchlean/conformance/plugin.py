@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,12 @@ import pytest
 
 import torchlean
 from torchlean.backends.capsule import Capsule
-from torchlean.backends.profile import CapsuleModule
 from torchlean.backends.vocabulary import OBLIGATIONS
 from torchlean.conformance.kit import run_contracts
-from torchlean.conformance.samples.call import Call, Case
-from torchlean.conformance.samples.draw import Sample
-from torchlean.errors import SerializationError
+from torchlean.conformance.named import Named, named
+from torchlean.errors import ConfigError, SerializationError
 from torchlean.evidence.claim import Outcome
 from torchlean.evidence.recording import Recorder, save
-from torchlean.record import record
 
 _PROPERTY = "torchlean outcome"
 
@@ -35,37 +31,11 @@ def _option(config: pytest.Config, name: str) -> Any:
     return config.getoption(name)
 
 
-@record(eq=False)
-class Named:
-    """A module named on the command line, with the samples it brings."""
-
-    text: str
-    module: CapsuleModule
-    cases: tuple[Case, ...]
-
-
-def named(text: str) -> Named:
-    """What `package.module:NAME` names, and `SAMPLES` beside it; UsageError saying what is wrong."""
-    path, _, name = text.partition(":")
-    if not path or not name:
-        raise pytest.UsageError(f"--capsules {text!r} is not of the form package.module:NAME")
+def _named(text: str) -> Named:
     try:
-        held = import_module(path)
-    except ImportError as error:
-        raise pytest.UsageError(
-            f"--capsules {text}: {path} cannot be imported ({error}); is it installed, or its folder on PYTHONPATH?"
-        ) from None
-    module = getattr(held, name, None)
-    if not isinstance(module, CapsuleModule):
-        found = [key for key, value in vars(held).items() if isinstance(value, CapsuleModule)]
-        raise pytest.UsageError(
-            f"--capsules {text}: {name} is {type(module).__name__}, not a CapsuleModule; "
-            f"{path} has {', '.join(found) or 'none'}"
-        )
-    cases = getattr(held, "SAMPLES", ())
-    if not isinstance(cases, tuple) or not all([isinstance(case, Sample | Call) for case in cases]):
-        raise pytest.UsageError(f"--capsules {text}: SAMPLES in {path} is not a tuple of samples and calls")
-    return Named(text, module, cases)
+        return named(text)
+    except ConfigError as error:
+        raise pytest.UsageError(f"--capsules: {error}") from None
 
 
 class Capsules:
@@ -73,7 +43,7 @@ class Capsules:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.modules = [named(text) for text in dict.fromkeys(_option(config, "capsules"))]
+        self.modules = [_named(text) for text in dict.fromkeys(_option(config, "capsules"))]
         self.outcomes: dict[str, list[Outcome]] = {}
         self.written: list[str] = []
         self.recorders: dict[str, Recorder] = {}
@@ -136,7 +106,10 @@ def _recorder(held: Named, *, quick: bool) -> Recorder:
             f"--evidence-out: capsule module `{held.module.name}` has no ledger to write to; "
             "give it one: CapsuleModule(…, ledger=Ledger(provider, package=…, shipped=…, libraries=…))"
         )
-    return Recorder(held.module.ledger, held.module.capsules, version=torchlean.__version__, quick=quick)
+    module = held.module
+    return Recorder(
+        held.module.ledger, module.capsules, version=torchlean.__version__, quick=quick, switched_by=module.switched_by
+    )
 
 
 class ModuleNode(pytest.Collector):

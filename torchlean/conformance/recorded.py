@@ -8,17 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 
 import torchlean
 from torchlean.backends.capsule import Capsule
-from torchlean.backends.installed import installed
 from torchlean.backends.profile import CapsuleModule
-from torchlean.backends.profiles import MAINTAINED
 from torchlean.backends.vocabulary import OBLIGATIONS
 from torchlean.conformance.kit import run_capsule
+from torchlean.conformance.samples.call import Case
 from torchlean.errors import ConfigError, message
 from torchlean.evidence import folder
 from torchlean.evidence.claim import Outcome
@@ -26,6 +24,8 @@ from torchlean.evidence.ledger import Ledger
 from torchlean.evidence.recording import Recorder, save
 from torchlean.evidence.standing import NO_LEDGER, Standing, State, never_run
 from torchlean.record import record
+
+SLOW = frozenset({"xla"})  # providers that are tried only where they are named
 
 
 @record
@@ -62,35 +62,6 @@ class Recorded:
         return tuple([outcome for outcome in self.outcomes if not outcome.passed])
 
 
-def known_modules(named: Sequence[str] = ()) -> tuple[CapsuleModule, ...]:
-    """Those of the maintained profiles, each once, those of installed packages, then `package.module:NAME` ones."""
-    found = {module.name: module for profile in MAINTAINED for module in profile.modules}
-    for module in installed():
-        found.setdefault(module.name, module)
-    for text in named:
-        module = _named(text)
-        found[module.name] = module
-    return tuple(found.values())
-
-
-def _named(text: str) -> CapsuleModule:
-    path, _, name = text.partition(":")
-    try:
-        held = getattr(import_module(path), name or "MODULE", None)
-    except ImportError as error:
-        raise ConfigError(f"no module {path!r} can be imported: {error}") from None
-    if not isinstance(held, CapsuleModule):
-        raise ConfigError(
-            message(
-                f"{text} is no capsule module",
-                expected="package.module:NAME of a CapsuleModule",
-                got=type(held).__name__,
-                fix="name the module that holds it and the variable, as in mychip.capsules:MODULE",
-            )
-        )
-    return held
-
-
 def chosen(
     modules: Sequence[CapsuleModule], *, providers: Sequence[str] = (), capsules: Sequence[str] = ()
 ) -> list[tuple[CapsuleModule, list[Capsule]]]:
@@ -118,10 +89,23 @@ def claims(selection: Sequence[tuple[CapsuleModule, list[Capsule]]]) -> Iterator
         for capsule in capsules:
             for obligation in OBLIGATIONS:
                 ledger = module.ledger
-                standing = NO_LEDGER if ledger is None else ledger.standing(capsule, obligation)
+                held = module.environment_of(capsule)
+                standing = NO_LEDGER if ledger is None else ledger.standing(capsule, obligation, held)
                 if standing.state is State.NEVER_RUN and missing is not None:
                     standing = never_run(missing)
                 yield Claimed(module, capsule, obligation, standing)
+
+
+def exhaustive_standings(selection: Sequence[tuple[CapsuleModule, list[Capsule]]]) -> list[Standing]:
+    """How each record of every input stands, of those that are there: by function, then by kernel."""
+    found: list[tuple[tuple[str, str], Standing]] = []
+    for module, capsules in selection:
+        for capsule in capsules:
+            if module.ledger is not None:
+                held = module.ledger.exhaustive(capsule, "value", module.environment_of(capsule))
+                if held is not None:
+                    found.append(((capsule.op.name, capsule.name), held))
+    return [held for _, held in sorted(found, key=lambda each: each[0])]
 
 
 def run(
@@ -132,9 +116,13 @@ def run(
     seed: int,
     shipped: bool = False,
     exhaustive: bool = False,
+    cases: Sequence[Case] = (),
     tell: Callable[[str], None] | None = None,
 ) -> Recorded:
     """Try these capsules with the kit and write the records: into the user's folder, or the package (`shipped`).
+
+    The module is as its switches make it (`switched_now`): records of it under other values are kept. `cases` are
+    samples beside the kit's own.
 
     `exhaustive` tries the value claims of functions of one float32 on every input instead (hours), and passes over
     other capsules; a run that was stopped goes on from its last block. ConfigError when the module has no ledger, or
@@ -151,7 +139,7 @@ def run(
             )
         )
     file = _shipped(ledger) if shipped else ledger.files()[1]
-    recorder = Recorder(ledger, capsules, version=torchlean.__version__, quick=quick)
+    recorder = Recorder(ledger, capsules, version=torchlean.__version__, quick=quick, switched_by=module.switched_by)
     started = perf_counter()
     outcomes: list[Outcome] = []
     untried: list[tuple[str, str]] = []
@@ -162,7 +150,7 @@ def run(
             if exhaustive:
                 outcomes.append(_exhaustive(capsule, recorder, tell or (lambda text: None)))
             else:
-                outcomes += run_capsule(capsule, quick=quick, seed=seed, module=module)
+                outcomes += run_capsule(capsule, quick=quick, seed=seed, module=module, cases=cases)
         except ConfigError as error:  # there is no sample of its op
             untried.append((capsule.name, str(error).splitlines()[0]))
     seconds = perf_counter() - started

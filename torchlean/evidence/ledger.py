@@ -15,10 +15,12 @@ from torchlean.evidence.claim import ClaimRecord, Outcome, Run
 from torchlean.evidence.source import file_hash
 from torchlean.evidence.standing import Standing, State, never_run
 from torchlean.evidence.store import Book, parse
-from torchlean.evidence.subject import all_facts, facts, facts_of
+from torchlean.evidence.subject import all_facts, facts, facts_of, under
 
 _MOST_NAMED = 3  # changed symbols in one reason
 _MOST_SHOWN = 100  # characters of a fact in one
+
+Environment = tuple[tuple[str, str], ...]  # the values of the variables that change a capsule
 
 
 class Ledger:
@@ -44,22 +46,33 @@ class Ledger:
         self.libraries = tuple(libraries)
         self.tools = tools
         self._loaded: _Loaded | None = None
-        self._standings: dict[tuple[str, str], tuple[Any, Standing]] = {}
+        self._standings: dict[tuple[str, str, Environment], tuple[Any, Standing]] = {}
 
-    def standing(self, capsule: Any, claim: str) -> Standing:
-        """How a claim of a capsule stands. SerializationError for a record file that was altered."""
-        known = self._standings.get((capsule.name, claim))
+    def standing(self, capsule: Any, claim: str, environment: Environment = ()) -> Standing:
+        """How a claim of a capsule stands, as it is under these values of the variables that change it.
+
+        SerializationError for a record file that was altered.
+        """
+        key = (capsule.name, claim, environment)
+        known = self._standings.get(key)
         if known is None or known[0] is not capsule:
-            known = (capsule, self._standing(capsule, claim))
-            self._standings[capsule.name, claim] = known
+            known = (capsule, self._standing(capsule, claim, environment))
+            self._standings[key] = known
         return known[1]
 
-    def _standing(self, capsule: Any, claim: str) -> Standing:
+    def _standing(self, capsule: Any, claim: str, environment: Environment) -> Standing:
+        return self._read().standing(capsule, claim, environment)
+
+    def exhaustive(self, capsule: Any, claim: str, environment: Environment = ()) -> Standing | None:
+        """How the record of every input stands by itself; None without one."""
+        return self._read().best(capsule, claim, environment, exhaustive=True)
+
+    def _read(self) -> _Loaded:
         loaded = self._loaded
         if loaded is None:
             loaded = _Loaded(self)
             self._loaded = loaded
-        return loaded.standing(capsule, claim)
+        return loaded
 
     def forget(self) -> None:
         """Read everything again when next asked: after records were written, or the sources changed."""
@@ -80,20 +93,26 @@ class Ledger:
 
 
 class Measured(Ledger):
-    """A ledger of outcomes this very process measured: what a notebook, or a test, has instead of files."""
+    """A ledger of outcomes this very process measured: what a notebook, or a test, has instead of files. `switched_by`
+    is that of the module that was tried, when it has switches.
+    """
 
-    __slots__ = ("_outcomes",)
+    __slots__ = ("_outcomes", "_under")
 
-    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+    def __init__(self, outcomes: Iterable[Outcome], *, switched_by: Iterable[tuple[str, Environment]] = ()) -> None:
         super().__init__("this process", package="torchlean", shipped=None, libraries=())
         self._outcomes = {(held.capsule, held.claim): held for held in outcomes}
+        self._under = dict(switched_by)
 
-    def _standing(self, capsule: Any, claim: str) -> Standing:
+    def _standing(self, capsule: Any, claim: str, environment: Environment) -> Standing:
         outcome = self._outcomes.get((capsule.name, claim))
         if outcome is None:
             return never_run("this process did not try it")
+        tried_under = self._under.get(capsule.name, ())
+        if tried_under != environment:
+            return never_run(_elsewhere([_switches(tried_under)], _switches(environment)))
         run = Run("now", "now", "", (), here.machine(), True, ())
-        tried = ClaimRecord(outcome, facts(capsule, claim), (), run)
+        tried = ClaimRecord(outcome, (*facts(capsule, claim), *under(environment)), (), run)
         if not outcome.passed:
             return Standing(State.FAILED, _failure(outcome), tried)
         return Standing(State.FRESH, "", tried)
@@ -114,22 +133,37 @@ class _Loaded:
         self.hashes: dict[str, tuple[Path | None, str]] = {}
         self.runs: dict[str, tuple[dict[int, str], set[int]]] = {}
 
-    def standing(self, capsule: Any, claim: str) -> Standing:
-        """The best of the records: of the current source first, then of this machine, then the newest."""
+    def standing(self, capsule: Any, claim: str, environment: Environment) -> Standing:
+        """How the claim stands: by its sampled record, which is of every type the capsule serves. An exhaustive one is
+        of float32 alone: it counts beside that when both hold, and by itself when it found a counterexample.
+        """
+        sampled, every = [self.best(capsule, claim, environment, exhaustive=each) for each in (False, True)]
+        if every is not None and (every.state is State.FAILED or (sampled is not None and _both_hold(sampled, every))):
+            return every
+        if sampled is not None:
+            return sampled
+        if every is not None and every.state is not State.STALE:
+            return never_run("every float32 was tried, and no other type")
+        if every is not None:
+            return every
+        switches = _switches(environment)
+        others = sorted({text for book in self.books for text in book.environments(capsule.name, claim)})
+        if others:
+            return never_run(_elsewhere(others, switches))
+        return never_run(f"no record of it in {self.where}")
+
+    def best(self, capsule: Any, claim: str, environment: Environment, *, exhaustive: bool) -> Standing | None:
+        """The best of the records of one kind: of the current source first, then of this machine, then the newest.
+        Those made under other values of the capsule's switches are of another kernel.
+        """
         known = self.facts.get(capsule.name)
         if known is None or known[0] is not capsule:
             known = (capsule, all_facts(capsule))
             self.facts[capsule.name] = known
-        now = facts_of(claim, known[1])
-        held: list[tuple[tuple[bool, bool, str], Standing]] = []
-        for book in self.books:
-            for exhaustive in (False, True):
-                tried = book.get((capsule.name, claim, exhaustive))
-                if tried is not None:
-                    held.append(self._judged(tried, now, book))
-        if not held:
-            return never_run(f"no record of it in {self.where}")
-        return max(held, key=lambda each: each[0])[1]
+        now = facts_of(claim, known[1]) | dict(under(environment))
+        key = (capsule.name, claim, exhaustive, _switches(environment))
+        held = [self._judged(tried, now, book) for book in self.books if (tried := book.get(key)) is not None]
+        return max(held, key=lambda each: each[0])[1] if held else None
 
     def _judged(self, tried: ClaimRecord, now: dict[str, str], book: Book) -> tuple[tuple[bool, bool, str], Standing]:
         changes = _differing_facts(dict(tried.facts), now) or self._changed_symbols(tried, book)
@@ -173,6 +207,20 @@ class _Loaded:
             if known[1] != recorded:
                 made[path] = known[0]
         return made
+
+
+def _both_hold(sampled: Standing, every: Standing) -> bool:
+    return sampled.state is every.state and sampled.state in (State.FRESH, State.OTHER_VERSION)
+
+
+def _switches(environment: Environment) -> str:
+    """The environment as the key of a record has it."""
+    return "".join([text for _, text in under(environment)])
+
+
+def _elsewhere(tried: Sequence[str], now: str) -> str:
+    """A claim was tried, but of the kernel that other values of the switches make."""
+    return f"it was tried with {' and with '.join([text or 'no switch' for text in tried])}, not with {now or 'none'}"
 
 
 def _differing_facts(recorded: dict[str, str], now: dict[str, str]) -> list[str]:

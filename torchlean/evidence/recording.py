@@ -28,22 +28,35 @@ from torchlean.evidence.closure import (
     shown,
     whole_hash,
 )
-from torchlean.evidence.ledger import Ledger
+from torchlean.evidence.ledger import Environment, Ledger
 from torchlean.evidence.live import Origin
 from torchlean.evidence.source import RULES, file_hash, names_of
 from torchlean.evidence.store import Book, key_of, parse, render
-from torchlean.evidence.subject import facts, files_of, origins
+from torchlean.evidence.store import Key as StoreKey
+from torchlean.evidence.subject import Facts, facts, files_of, origins, under
 
 _ALGEBRA = ("torchlean.ir.algebra", "NumpyAlgebra")  # what the definitions are evaluated in
 
 
 class Recorder:
-    """Records of some capsules of one ledger, all in one run: made before the tests, completed by their outcomes."""
+    """Records of some capsules of one ledger, all in one run: made before the tests, completed by their outcomes.
 
-    def __init__(self, ledger: Ledger, capsules: Iterable[Any], *, version: str, quick: bool) -> None:
+    `switched_by` says of each capsule that environment variables change, which, and the values it is tried under.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        capsules: Iterable[Any],
+        *,
+        version: str,
+        quick: bool,
+        switched_by: Iterable[tuple[str, Environment]] = (),
+    ) -> None:
         self.ledger = ledger
         self.version = version
         self.quick = quick
+        self.switched_by = tuple(switched_by)
         self.capsules = {capsule.name: capsule for capsule in capsules}
         sources = Sources({"torchlean", ledger.package})
         closure = Closure(sources)
@@ -93,10 +106,11 @@ class Recorder:
                 )
             )
         run = self._run()
-        claims: dict[tuple[str, str, bool], ClaimRecord] = {}
+        claims: dict[StoreKey, ClaimRecord] = {}
         for outcome in outcomes:
             capsule = self.capsules[outcome.capsule]
-            made = ClaimRecord(outcome, facts(capsule, outcome.claim), self.roots[outcome.capsule, outcome.claim], run)
+            told = self._facts(capsule, outcome.claim)
+            made = ClaimRecord(outcome, told, self.roots[outcome.capsule, outcome.claim], run)
             claims[key_of(made)] = made
         return Book(self.ledger.provider, claims, {run.key: self.symbols})
 
@@ -104,14 +118,17 @@ class Recorder:
         """One word for what would be recorded of a claim but its outcome: its sources and facts, versions, machine."""
         reached = sorted(reached_from(self.symbols, self.roots[capsule.name, claim]))
         sources = [self.symbols[at].hash for at in reached]
-        about = json.dumps([facts(capsule, claim), sources, here.versions(self.ledger.libraries), here.machine()])
+        about = json.dumps([self._facts(capsule, claim), sources, here.versions(self.ledger.libraries), here.machine()])
         return hashlib.sha256(about.encode()).hexdigest()
+
+    def _facts(self, capsule: Any, claim: str) -> Facts:
+        return (*facts(capsule, claim), *under(dict(self.switched_by).get(capsule.name, ())))
 
     def _run(self) -> Run:
         date = utc_now()
         versions, machine = self.ledger.versions(), here.machine()
         rows = [[held.path, held.name, held.hash, held.edges] for held in self.symbols]
-        about = json.dumps([date, versions, machine, self.files, rows])
+        about = json.dumps([date, versions, machine, self.files, rows, self.switched_by])
         key = hashlib.sha256(about.encode()).hexdigest()[:12]
         return Run(key, date, self.version, versions, machine, self.quick, self.files)
 

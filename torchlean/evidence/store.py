@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 from torchlean.errors import SerializationError, message
 from torchlean.evidence.claim import CLAIMS, SCHEMA, ClaimRecord, Outcome, Run
 from torchlean.evidence.closure import Reached
+from torchlean.evidence.subject import SWITCHES
 
 _HEAD, _BODY, _MIDDLE, _TAIL = '{\n"hash": "', '",\n"body": ', ',\n"symbols": ', "\n}\n"
 _MOST_BYTES = 64 * 2**20
@@ -22,7 +23,7 @@ _CLAIM_KEYS = frozenset({*_OUTCOME, "exhaustive", "facts", "roots", "run"})
 _RUN_KEYS = frozenset({"key", "date", "torchlean", "versions", "machine", "quick", "files"})
 _BODY_KEYS = frozenset({"schema", "provider", "runs", "claims", "facts"})
 
-Key = tuple[str, str, bool]  # capsule, claim, exhaustive
+Key = tuple[str, str, bool, str]  # capsule, claim, exhaustive, the values of its switches
 T = TypeVar("T")
 
 
@@ -56,9 +57,13 @@ class Book:
             self._claims[key] = found
         return found
 
+    def environments(self, capsule: str, claim: str) -> set[str]:
+        """Under which values of its switches a claim was tried; "" where it had none."""
+        return {key[3] for key in {*self._claims, *self._raw} if key[:2] == (capsule, claim)}
+
     @property
     def claims(self) -> dict[Key, ClaimRecord]:
-        """Every record, by capsule, claim and whether it is exhaustive."""
+        """Every record, by capsule, claim, whether it is exhaustive, and under which values of its switches."""
         found = {key: self.get(key) for key in sorted({*self._claims, *self._raw})}
         return {key: held for key, held in found.items() if held is not None}
 
@@ -71,15 +76,16 @@ class Book:
 
     def _read_symbols(self) -> dict[str, tuple[Reached, ...]]:
         made = {key: _rows(rows) for key, rows in _loads(self._text).items()}
-        for (capsule, claim, _), (data, _) in self._raw.items():
+        for (capsule, claim, _, _), (data, _) in self._raw.items():
             if not all([0 <= root < len(made[data["run"]]) for root in data["roots"]]):
                 raise SerializationError(f"{capsule} {claim} starts at a symbol that is not there")
         return made
 
 
 def key_of(held: ClaimRecord) -> Key:
-    """Where a record goes: an exhaustive one stands beside the sampled one."""
-    return held.outcome.capsule, held.outcome.claim, held.outcome.exhaustive
+    """Where a record goes: an exhaustive one stands beside the sampled one, and so do those under other switches."""
+    outcome = held.outcome
+    return outcome.capsule, outcome.claim, outcome.exhaustive, dict(held.facts).get(SWITCHES, "")
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -178,10 +184,12 @@ def _book(held: dict[str, Any], symbols: str, name: str) -> Book:
     texts: dict[str, dict[str, str]] = dict(held["facts"])
     for data in held["claims"]:
         _same_keys(data, _CLAIM_KEYS, "a claim")
-        key = (_text(data["capsule"]), _text(data["claim"]), _flag(data["exhaustive"]))
+        own = texts[f"{_text(data['capsule'])} {data['run']}"]
+        switches = _text(own[SWITCHES]) if SWITCHES in data["facts"] else ""
+        key = (_text(data["capsule"]), _text(data["claim"]), _flag(data["exhaustive"]), switches)
         if key in made._raw:
             raise SerializationError(f"records {key[0]} {key[1]} twice")
-        made._raw[key] = (data, texts[f"{key[0]} {data['run']}"])
+        made._raw[key] = (data, own)
     return made
 
 

@@ -6,6 +6,7 @@ order is not the one that was tried. Capsules are looked at by attribute, since 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +15,7 @@ from torchlean.evidence.live import Origin, Walk, shortened
 Facts = tuple[tuple[str, str], ...]
 
 
+SWITCHES = "switches"  # the fact that says under which environment a capsule was what it was
 _ALWAYS = ("op", "definition", "device", "handler", "refuses")
 _NUMBERS = ("bound", "reduction", "contraction", "subnormals", "accumulator")
 _OF_CLAIM = MappingProxyType(
@@ -57,6 +59,13 @@ def facts_of(claim: str, held: dict[str, str]) -> dict[str, str]:
 def facts(capsule: Any, claim: str) -> Facts:
     """What the claim rests on beside sources, as (name, text) pairs."""
     return tuple(facts_of(claim, all_facts(capsule)).items())
+
+
+def under(environment: Sequence[tuple[str, str]]) -> Facts:
+    """The values of the environment variables that change the capsule, as one fact; none when no variable does."""
+    if not environment:
+        return ()
+    return ((SWITCHES, " ".join([f"{name}={value}" for name, value in environment])),)
 
 
 def files_of(capsule: Any, claim: str) -> tuple[str, ...]:
