@@ -12,7 +12,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,23 @@ def machine() -> dict[str, Any]:
         "versions": found,
         "dropped_environment": json.loads(os.environ.get(_RECORD, "{}")),
     }
+
+
+def table(rows: list[dict[str, Any]], why: Mapping[str, str]) -> str:
+    """One line for each row that has a goal; a missed one is marked and says why: `why` is by how its text begins."""
+    lines = [f"{'':6} {'value':>8} {'goal':>6}  {'spread':<15} what"]
+    for row in rows:
+        goal = row.get("goal")
+        if goal is None:
+            continue
+        met = row["value"] <= goal
+        low, high = row.get("measured", {}).get("ratio_spread", (None, None))
+        spread = "" if low is None else f"{low:.3g} – {high:.3g}"
+        lines.append(f"{'met' if met else 'MISSED':6} {row['value']:8.3g} {goal:6g}  {spread:<15} {row['what']}")
+        if not met:
+            reasons = [text for start, text in why.items() if row["what"].startswith(start)]
+            lines.append(f"{'':40}{reasons[0] if reasons else 'no profile is recorded for this line'}")
+    return "\n".join(lines)
 
 
 def report(question: str, rows: list[dict[str, Any]], file: str) -> None:

@@ -1,9 +1,55 @@
-"""What does an eager op cost over NumPy's own call, for 16 float32 entries?"""
+"""What does an eager op cost over NumPy's own call, for 16 float32 entries, and its look-up of the kernel alone?"""
 
 from __future__ import annotations
 
 import numpy as np
 from _paired import paired, report, restart_unpinned
+
+
+def selections() -> list[dict[str, object]]:
+    """What finding a kernel that was selected before adds to an op: the key and the look-up, as `Session.bind` does."""
+    import torchlean as tl
+    from torchlean.ir.op import NO_PARAMS
+    from torchlean.ir.ops.elementwise import ADD, TANH
+    from torchlean.ir.ops.spread import REDUCE_SUM, Axes
+
+    made = tl.TensorType((16,), tl.DType.F32)
+    session = tl.Session(tl.profiles.checked_cpu)
+    rows: list[dict[str, object]] = []
+    for what, op, params, count in (
+        ("tanh", TANH, NO_PARAMS, 1),
+        ("add", ADD, NO_PARAMS, 2),
+        ("sum over axis 0", REDUCE_SUM, Axes((0,)), 1),
+    ):
+        types = [session._kernels.interned(made)] * count
+        selected = session._kernels.entry(op, params, tuple(types))
+
+        def find(op=op, params=params, types=types, selected=selected):
+            found = session._kernels.entries.get((op, params, tuple(types)))
+            if found is None:
+                raise AssertionError("not selected before")
+            return found
+
+        def have(selected=selected):
+            found = selected
+            if found is None:
+                raise AssertionError("not selected before")
+            return found
+
+        assert find() is selected
+        measured = paired(find, have, rounds=300, calls=2_000)  # short, so that some rounds are not interrupted
+        over = (measured["subject_min_s"] - measured["baseline_min_s"]) * 1e6
+        rows.append(
+            {
+                "what": f"a cached selection adds ({what})",
+                "value": over,
+                "unit": "µs",
+                "goal": 0.3,
+                "against": "holding the kernel",
+                "measured": measured,
+            }
+        )
+    return rows
 
 
 def main() -> None:
@@ -35,7 +81,7 @@ def main() -> None:
                 "measured": measured,
             }
         )
-    report(str(__doc__), rows, __file__)
+    report(str(__doc__), rows + selections(), __file__)
 
 
 if __name__ == "__main__":

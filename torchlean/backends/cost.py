@@ -215,7 +215,7 @@ def _moved(graph: Graph, step: Step, line: LineMemory, inner: Sequence[Memory]) 
     """Bytes a step reads and writes."""
     node = step.node
     results = _size(graph, node.outputs)
-    if not step.inner:
+    if not step.inner or not inner:  # one kernel for all, sub-graphs included: what it moves inside is its own
         if node.op in (GATHER, DYNAMIC_SLICE):
             return results + _size(graph, node.inputs[1:]), results
         return line.read, line.written

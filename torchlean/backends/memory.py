@@ -1,9 +1,9 @@
 """How much memory an accepted plan's program holds at each line, from its types and from what its kernels declare.
 
 The lines, their in-place results and the names that die on them are the code generator's own; kernels are bound again
-to get them. What is counted: arrays that the program makes, freed at their last use, and the declared workspace. Not
-counted: arguments and constants (the caller's), and what Python objects and NumPy's bookkeeping take. A result that may
-share memory is taken to do so where strides allow.
+to get them. What is counted: arrays that the program makes, freed at their last use, the declared workspace, and what
+fused kernels keep of theirs from one call to the next. Not counted: arguments and constants (the caller's), and what
+Python objects and NumPy's bookkeeping take. A result that may share memory is taken to do so where strides allow.
 """
 
 from __future__ import annotations
@@ -53,13 +53,21 @@ class LineMemory:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The lines of a program. `peak` includes results and their copies; `undeclared`: capsules without a workspace."""
+    """The lines of a program. `most`: what is held at most of arrays, results and their copies included, and of
+    workspace that is given back; `kept`: the workspace that fused kernels keep; `undeclared`: capsules without one.
+    """
 
     lines: tuple[LineMemory, ...]
-    peak: int
+    most: int
+    kept: int
     constants: int
     undeclared: frozenset[str]
     inner: tuple[tuple[int, tuple[Memory, ...]], ...]
+
+    @property
+    def peak(self) -> int:
+        """The most that is held."""
+        return self.most + self.kept
 
 
 def memory_of(accepted: AcceptedPlan, session: Session | None = None) -> Memory:
@@ -82,6 +90,7 @@ class _Simulation:
         self.held: dict[int, int] = {}  # storage → bytes
         self.live = 0  # their sum
         self.holders: dict[int, int] = {}  # storage → live names
+        self.kept = 0  # by fused kernels, from one call to the next
         self.undeclared: set[str] = set()
         self.inner: list[tuple[int, tuple[Memory, ...]]] = []
 
@@ -90,7 +99,7 @@ class _Simulation:
         graph = self.accepted.plan.graph
         dying = writer.deaths({writer.slot[id] for id in graph.outputs})
         lines: list[LineMemory] = []
-        peak = 0
+        most = 0
         for line, dead in zip(writer.lines, dying, strict=True):
             step = self.accepted.plan.steps[line.position]
             over = writer.overwritten(line, dead)
@@ -102,15 +111,23 @@ class _Simulation:
             else:
                 read = sum([self._size(slot) for slot in dict.fromkeys(line.reads)])
                 written = sum([self.types[id].nbytes for id in line.targets])
-            extra = self._extra(line.position, step) if line.fused is None else line.fused.workspace
-            high = self.live + extra
+            kept, extra = self.kept, 0
+            if line.fused is None:
+                extra = self._extra(line.position, step)
+            elif line.fused.keeps:
+                self.kept += line.fused.workspace
+            else:
+                extra = line.fused.workspace
+            most = max(most, self.live + extra)
+            workspace = extra + self.kept - kept
+            high = self.live + workspace
             for slot in dead:
                 self._drop(slot)
-            peak = max(peak, high)
-            lines.append(LineMemory(line.position, read, written, made, extra, high, self.live))
+            lines.append(LineMemory(line.position, read, written, made, workspace, high, self.live))
         return Memory(
             tuple(lines),
-            max(peak, self.live + (0 if self.is_inner else self._copies())),
+            max(most, self.live + (0 if self.is_inner else self._copies())),
+            self.kept,
             sum([self._size(id) for id in writer.constants]),
             frozenset(self.undeclared),
             tuple(self.inner),
@@ -155,6 +172,7 @@ class _Simulation:
     def _make_all(self, line: _Line) -> int:
         """Results of a fused kernel: arrays of their own."""
         for out in line.targets:
+            self.live += self.types[out].nbytes
             self.held[out] = self.types[out].nbytes
             self._hold(out, (out,))
         return sum([self.types[out].nbytes for out in line.targets])
@@ -233,7 +251,7 @@ class _Simulation:
         parts = tuple([self._inner(accepted) for accepted in self.accepted.inner(step)])
         self.inner.append((position, parts))
         results = sum([self.types[id].nbytes for id in node.outputs])
-        highest = max([part.peak for part in parts])
+        highest = max([part.most for part in parts])
         if node.op in (COND, CHECKPOINT):
             return max(0, highest - results)
         carries = sum([self.types[id].nbytes for id in node.outputs[: getattr(node.params, "carries", None)]])
@@ -251,5 +269,6 @@ class _Simulation:
         if found is None:
             made = _Simulation(accepted, self.session, self.known, is_inner=True).run()
             found = self.known[id(accepted.plan)] = made
+            self.kept += found.kept
         self.undeclared |= found.undeclared
         return found

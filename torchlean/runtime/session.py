@@ -10,11 +10,14 @@ import uuid
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, Token
+from itertools import repeat
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from torchlean.backends.capsule import Capsule
+from torchlean.backends.handler import wrong_result
 from torchlean.backends.profile import Profile
 from torchlean.backends.profiles import checked_cpu
 from torchlean.errors import InternalError
@@ -122,7 +125,7 @@ class Session:
         They count as one storage, freed when the last of them is gone.
         """
         storage = Storage(nbytes, self.allocator)
-        return [Array(type, Buffer(host, storage), self) for host, type in zip(hosts, types, strict=True)]
+        return list(map(Array, types, map(Buffer, hosts, repeat(storage)), repeat(self)))
 
     def borrow(self, buffer: Buffer) -> Array:
         """An array over a buffer this session made."""
@@ -209,7 +212,7 @@ class Session:
         program = self._kernels.program(graph)
         with np.errstate(all="ignore"):
             made = program(*[operand.buffer.array for operand in lifted])
-        return self._arrays(made, program.types, lifted)
+        return self._arrays(made, program.types, lifted, program.capsules)
 
     def _evaluate_taped(self, graph: Graph, operands: Sequence[Array]) -> tuple[Any, ...]:
         graph = dead_code_eliminated(graph)
@@ -223,15 +226,17 @@ class Session:
 
     def _wrapped(self, entry: Entry, made: Any, operands: Sequence[Array]) -> tuple[Array, ...]:
         """The results of a kernel as arrays, compared with the types it was bound for."""
-        return self._arrays((made,) if entry.single else made, entry.types, operands)
+        return self._arrays((made,) if entry.single else made, entry.types, operands, entry.capsules)
 
-    def _arrays(self, made: Sequence[Any], types: Sequence[TensorType], operands: Sequence[Array]) -> tuple[Array, ...]:
+    def _arrays(
+        self, made: Sequence[Any], types: Sequence[TensorType], operands: Sequence[Array], capsules: Sequence[Capsule]
+    ) -> tuple[Array, ...]:
         owners = Owners(self.allocator, [operand.buffer for operand in operands])
         results: list[Array] = []
         for result, type in zip(made, types, strict=True):
             array = np.asarray(result)
             if array.shape != type.shape or array.dtype != type.dtype.carrier:
-                raise InternalError(f"a kernel returned {array.dtype}{list(array.shape)} for {type}")
+                raise wrong_result(" or ".join([capsule.name for capsule in capsules]), type, array)
             results.append(Array(type, owners.buffer(array), self))
         return tuple(results)
 

@@ -15,6 +15,7 @@ from torchlean import ops
 from torchlean.backends import Executable, accept, plan
 from torchlean.backends.compiled import module
 from torchlean.backends.compiled.loading import Builds, PlainKernel
+from torchlean.ir.dtypes import as_dtype
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -187,4 +188,29 @@ def test_what_needs_other_rows_is_not_stitched_to_what_makes_them(name: str) -> 
 
     graph = traced(f, x)
     for got, want in zip(run(graph, [x]), run(graph, [x], REFERENCE), strict=True):
+        assert same_bits(got, want)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_products_are_rounded_before_they_are_added(dtype: Any) -> None:
+    """GCC 12 fuses them when it vectorises, whatever it is told; sizes are such that it would."""
+    x, y = (normal(40, 64, seed=s).astype(dtype) + 1j * normal(40, 64, seed=s + 1).astype(dtype) for s in (1, 3))
+    x[0, :6] = [np.nan, np.inf, complex(0, np.inf), 0, complex(-0.0, -0.0), complex(np.inf, np.nan)]
+
+    def f(x: Any, y: Any) -> Any:
+        return x * y, x / y, y / x, ops.square(x), x @ ops.transpose(y), ops.cumprod(y, 0), ops.sum(x * ops.conj(y), 1)
+
+    graph = traced(f, x, y)
+    assert {step.capsule.provider for step in plan(graph, COMPILED).steps} == {"compiled"}
+    with np.errstate(all="ignore"):
+        for got, want in zip(run(graph, [x, y]), run(graph, [x, y], REFERENCE), strict=True):
+            assert same_bits(got, want)
+
+
+@pytest.mark.parametrize("short", ["f16", "bf16", "f32", "f64"])
+def test_signs_of_every_length(short: str) -> None:
+    """GCC 12 breaks down on some of them."""
+    xs = [normal(n, seed=n).astype(as_dtype(short).carrier) for n in (*range(1, 20), 33, 64)]
+    graph = traced(lambda *xs: tuple([ops.signbit(x) for x in xs]), *xs)
+    for got, want in zip(run(graph, xs), run(graph, xs, REFERENCE), strict=True):
         assert same_bits(got, want)

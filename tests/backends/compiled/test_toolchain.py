@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.compiled.kit import COMPILED, REFERENCE, run
-from backends.toolbox import normal, same_bits, traced
+from backends.compiled.kit import COMPILED, REFERENCE, group_of, run
+from backends.compiled.test_bits import served
+from backends.toolbox import defined, normal, same_bits, traced
 
 import torchlean as tl
 from torchlean import ops
@@ -95,6 +96,21 @@ def test_a_compiler_that_fails(tmp_path: Path) -> None:
     assert "use a profile without the provider compiled" in str(said.value)
 
 
+@pytest.mark.usefixtures("compiler")
+def test_a_compiler_that_breaks_down_when_it_vectorises(tmp_path: Path) -> None:
+    real = shutil.which("cc") or "gcc"
+    count = tmp_path / "count"
+    fragile = program(
+        tmp_path,
+        "fragile",
+        f'case "$*" in --version) exec {real} --version;; *-fno-tree-loop-vectorize*) exec {real} "$@";; '
+        f"*) echo tried >> {count}; echo internal compiler error >&2; exit 1;; esac",
+    )
+    (value,) = lowered_with(builds_with(fragile, tmp_path)).checked(normal(3))
+    assert same_bits(value, normal(3) + np.float32(1))
+    assert count.read_text().startswith("tried")
+
+
 def test_a_library_for_another_machine(tmp_path: Path) -> None:
     """The compiler says it succeeded, and what it made cannot be loaded."""
     text = 'case "$1" in --version) echo cross 1.0; exit;; esac; while [ "$1" != -o ]; do shift; done; echo elf > "$2"'
@@ -116,21 +132,39 @@ LEVELS = (
 )
 
 
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize(("flags", "lanes", "registers", "needs"), LEVELS)
-def test_the_vector_width_changes_no_bit(
-    flags: str, lanes: int, registers: int, needs: frozenset[str], tmp_path: Path
-) -> None:
+def level(flags: str, lanes: int, registers: int, needs: frozenset[str], folder: Path) -> Builds:
+    """The compiler here with the flags of another processor; skips where this one could not run the result."""
     found = Builds().toolchain()
     if "x86_64" not in found.machine or not needs <= features_here():
         pytest.skip(f"this machine has no {', '.join(sorted(needs)) or 'x86-64'}")
     kept = tuple([flag for flag in found.flags if not flag.startswith("-m")])
     chain = replace(found, flags=(*kept, *flags.split()), lanes=lanes, registers=registers)
+    return Builds({"TORCHLEAN_CACHE_DIR": str(folder)}, chain)
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("made_for", LEVELS, ids=["128 bits", "256 bits", "512 bits"])
+def test_the_vector_width_changes_no_bit(made_for: Any, tmp_path: Path) -> None:
+    builds = level(*made_for, tmp_path)
     x, w, b = normal(37, 70, seed=1), normal(53, 70, seed=2), normal(53, seed=3)
     graph = traced(a_program, x, w, b)
-    profile = COMPILED.with_modules(module(Builds({"TORCHLEAN_CACHE_DIR": str(tmp_path)}, chain)))
-    got, want = run(graph, [x, w, b], profile), run(graph, [x, w, b], REFERENCE)
-    assert [same_bits(g, w) for g, w in zip(got, want, strict=True)] == [True] * 4
+    got = run(graph, [x, w, b], COMPILED.with_modules(module(builds)))
+    assert [same_bits(g, w) for g, w in zip(got, run(graph, [x, w, b], REFERENCE), strict=True)] == [True] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("made_for", LEVELS, ids=["128 bits", "256 bits", "512 bits"])
+def test_every_kernel_has_the_same_bits_at_every_width(made_for: Any, tmp_path: Path) -> None:
+    """Every op, sample and dtype that is served, as in test_bits."""
+    for capsule in module(level(*made_for, tmp_path)).capsules:
+        trials = served(capsule)
+        group, arrays, nodes = group_of(capsule, trials)
+        made = capsule.handler.grouper.fuse(group).kernel(packs=True)(*arrays)
+        results = dict(zip(group.outputs, made, strict=True))
+        for trial, node in zip(trials, nodes, strict=True):
+            for id, want in zip(node.outputs, defined(trial.op, trial.params, trial.arrays), strict=True):
+                assert same_bits(results[id], want), (capsule.name, trial)
 
 
 def test_no_flag_changes_values() -> None:

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 from torchlean.backends.capsule import LEFT_FOLDS, POINTWISE, Bitwise, Capsule, guarded, tested, vjp_unavailable
 from torchlean.backends.compiled.grouper import CGrouper
 from torchlean.backends.compiled.handlers import PROVIDER, InC
-from torchlean.backends.compiled.served import COMPOSITES, ELEMENTWISE, NUMBERS, PRIMITIVES, VIEWS, refused
+from torchlean.backends.compiled.served import (
+    COMPLEX,
+    COMPOSITES,
+    ELEMENTWISE,
+    HALVES,
+    NUMBERS,
+    PRIMITIVES,
+    VIEWS,
+    refused,
+    refused_complex,
+    refused_halves,
+)
 from torchlean.backends.handler import FRESH, VIEW
 from torchlean.backends.profile import CapsuleModule
 from torchlean.backends.vocabulary import (
@@ -43,9 +54,17 @@ def refuses(op: Op) -> Any:
             made = op.type_rule(params, *types)
         except Exception:
             return None  # the guard of types says what is wrong
-        for type in (*types, *made):
-            if type.dtype not in NUMBERS:
-                return f"{type.dtype.short} has no arithmetic in the generated C"
+        dtypes = {type.dtype for type in (*types, *made)}
+        for dtype in dtypes - NUMBERS - HALVES - COMPLEX:
+            return f"{dtype.short} has no arithmetic in the generated C"
+        if dtypes & HALVES and not isinstance(op, Composite):
+            reason = refused_halves(op, params, tuple([type.dtype for type in types]))
+            if reason is not None:
+                return reason
+        if dtypes & COMPLEX and not isinstance(op, Composite):
+            reason = refused_complex(op, params)
+            if reason is not None:
+                return reason
         if isinstance(op, Composite):
             return _of_body(params.body)
         return refused(op, params, tuple([type.dtype for type in types])) if op in ELEMENTWISE else None
@@ -96,10 +115,15 @@ def module(builds: Builds | None = None) -> CapsuleModule:
         name=PROVIDER,
         capsules=tuple([_capsule(op, grouper) for op in (*served, *COMPOSITES)]),
         probe=grouper.missing,
-        ledger=LEDGER,
+        ledger=Ledger(
+            PROVIDER,
+            package="torchlean",
+            shipped="evidence/records/compiled.json",
+            libraries=("numpy",),
+            tools=lambda: (("C compiler", grouper.compiler()),),
+        ),
         eager=False,
     )
 
 
-LEDGER = Ledger(PROVIDER, package="torchlean", shipped="evidence/records/compiled.json", libraries=("numpy",))
 MODULE = module()

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from torchlean.backends.compiled.loops import index_text
-from torchlean.backends.compiled.matmul import Product, Side
+from torchlean.backends.compiled.matmul import SMALL, Product, Side
 from torchlean.backends.compiled.operand import Called, Operand, loops
 from torchlean.backends.compiled.text import C_TYPE, zero
 from torchlean.backends.compiled.toolchain import Toolchain
@@ -22,6 +22,7 @@ from torchlean.ir.ops import window
 from torchlean.ir.ops.window_types import AdjointWindow, Params, Window
 from torchlean.ir.types import Shape, TensorType
 
+SHARED = 1 << 21  # multiplications from which on threads share a convolution out
 PATCH_BYTES = 1 << 18  # of a gathered block: it should stay in the second-level cache
 
 
@@ -159,6 +160,10 @@ def _towards(
     kept = -(-made * depth * size // 64) * 64
     helpers: list[str] = []
     most = 0
+    tasks = win.batch if result.size * depth >= SHARED else 1
+    images = (
+        "for (int64_t n = start; n < stop; n++) {" if tasks > 1 else f"for (int64_t n = 0; n < {win.batch}; n++) {{"
+    )
     offs = _names("k", win.rank)
     channel = ["(g * {0} + c)", "m"] if turned else ["(g * {1} + m)", "c"]
     weight = w.entry(weights, [*[text.format(given, made) for text in channel], *offs])
@@ -184,7 +189,7 @@ def _towards(
         f"const {c} *restrict right = patches;",
         "const int more = 0;",
         *loops([made, given, *win.kernel], ["m", "c", *offs], [f"left[m * {depth} + {unit}] = {weight};"], ""),
-        f"for (int64_t n = 0; n < {win.batch}; n++) {{",
+        images,
         *[f"    {line}" for line in _over_blocks(sizes, blocks, block)],
         "}",
     ]
@@ -198,12 +203,19 @@ def _towards(
         *loops([given, *win.kernel], ["c", *offs], ["IN_ORDER;", *term], ""),
         f"y0[{to}] = total;",
     ]
-    slow = loops([win.batch, made, *sizes], ["n", "m", *outs], one, "")
-    return _both(win, _finite(weights, w, win.dtype), fast, slow, most, helpers)
+    slow = [images, *loops([made, *sizes], ["m", *outs], one), "}"]
+    return _both(win, _finite(weights, w, win.dtype), fast, slow, most, helpers, tasks, 2)
 
 
 def _both(
-    win: _Window, finite: list[str], fast: list[str], slow: list[str], workspace: int, helpers: list[str]
+    win: _Window,
+    finite: list[str],
+    fast: list[str],
+    slow: list[str],
+    workspace: int,
+    helpers: list[str],
+    tasks: int,
+    pieces: int,
 ) -> Called:
     lines = [f"    {line}" for line in finite]
     lines.append(f"    for (int64_t g = 0; g < {win.groups}; g++) {{")
@@ -212,7 +224,7 @@ def _both(
     lines.append("        } else {")
     lines += [f"            {line}" for line in slow]
     lines += ["        }", "    }"]
-    return Called("\n".join(lines), workspace, tuple(helpers))
+    return Called("\n".join(lines), workspace, tuple(helpers), tasks, pieces)
 
 
 def conv_kernel_adjoint(
@@ -235,13 +247,18 @@ def conv_kernel_adjoint(
     helpers: list[str] = []
     most = 0
     cotangent = ct.entry("x1", ["n", f"(g * {win.per_out} + m)", *outs])
+    least = (blocks[2] or blocks[0]) * rest * win.per_out * width  # the multiplications of the smallest block
+    is_shared = types[0].size * win.batch * prod(win.outputs) >= SHARED and least > SMALL
+    units = 1
 
     def block(rows: int) -> list[str]:
-        nonlocal most
+        nonlocal most, units
         count = rows * rest
         left, right = Side(0, (), count, 1), Side(0, (), 1, width)
         product = Product(dtype, win.per_out, width, count, left, right, space + kept, win.chain, width)
-        lines = product.lines()
+        if is_shared and product.units() > 1:
+            product.split, units = True, product.units()
+        lines = [*(product.range() if product.split else []), *product.lines()]
         most = max(most, product.workspace)
         helpers.extend([text for text in product.helpers if text not in helpers])
         shape = (rows, *win.outputs[1:]) if win.outputs else ()
@@ -274,7 +291,9 @@ def conv_kernel_adjoint(
         f"y0[{to}] = total;",
     ]
     slow = loops([win.per_out, win.per_in, *win.kernel], ["m", "c", *offs], one, "")
-    return _both(win, _finite("x1", ct, dtype), fast, slow, most, helpers)
+    if units > 1:
+        slow = ["if (start == 0) {", *slow, "}"]
+    return _both(win, _finite("x1", ct, dtype), fast, slow, most, helpers, units, 1)
 
 
 def table() -> dict[Op, Any]:

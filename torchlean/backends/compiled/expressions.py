@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlean.backends.compiled import complexes, halves, quotients
 from torchlean.backends.compiled.served import STRICT
 from torchlean.backends.compiled.text import C_TYPE, SUFFIX, number, one, zero
 from torchlean.ir.dtypes import DType
@@ -246,6 +247,8 @@ EXPRESSIONS: MappingProxyType[Op, Write] = MappingProxyType(
         ew.LOGISTIC: _strict("logistic"),
         ew.ERF: _strict("erf"),
         ew.POW: _strict("pow"),
+        **quotients.table(),
+        **complexes.table(),
     }
 )
 DEAR = frozenset({ew.DIV, ew.SQRT, ew.RSQRT})  # worth vectorising: not recomputed inside a fold along rows
@@ -298,9 +301,9 @@ def _clamp_helper(dtype: DType) -> str:
 
 
 def _helpers() -> dict[str, str]:
-    made = {**_float_helpers(DType.F32), **_float_helpers(DType.F64)}
+    made = {**quotients.helpers(), **complexes.helpers(), **_float_helpers(DType.F32), **_float_helpers(DType.F64)}
     for dtype in C_TYPE:
-        if not dtype.is_bool:
+        if dtype in SUFFIX or dtype.is_integer:
             made[f"tl_clamp_{dtype.short}"] = _clamp_helper(dtype)
     return made
 
@@ -311,6 +314,14 @@ HELPERS: MappingProxyType[str, str] = MappingProxyType(_helpers())
 def helpers(text: str) -> list[str]:
     """The functions that a text calls, in an order in which C takes them."""
     called = dict.fromkeys(re.findall(r"\btl_\w+", text))
-    made = [HELPERS[name] for name in called if name in HELPERS]
+    made = [*halves.helpers(called), *[HELPERS[name] for name in called if name in HELPERS]]
     strict = [(name, dtype) for name in STRICT.values() for dtype in ("f32", "f64") if f"tl_{name}_{dtype}" in called]
-    return made + ([PRELUDE, *[emit_c(name, dtype) for name, dtype in strict]] if strict else [])
+    return made + ([_WORDS, *[_inlined(emit_c(name, dtype)) for name, dtype in strict]] if strict else [])
+
+
+def _inlined(text: str) -> str:
+    """Strict functions are inlined however long they are: a loop that calls one is not vectorised."""
+    return text.replace("static inline ", "static inline __attribute__((always_inline)) ")
+
+
+_WORDS = re.sub(r"#include <\w+\.h>\n", "", PRELUDE)  # the head of a program declares what is used of them

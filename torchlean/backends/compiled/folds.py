@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from torchlean.backends.compiled.across import Across, is_worth, lanes_of
+from torchlean.backends.compiled.complexes import times
 from torchlean.backends.compiled.expressions import largest
+from torchlean.backends.compiled.halves import local_type, rounded, stored, wide
 from torchlean.backends.compiled.loops import Body, index_text
-from torchlean.backends.compiled.operand import loops
-from torchlean.backends.compiled.text import C_TYPE, number, one, zero
+from torchlean.backends.compiled.operand import Called, loops
+from torchlean.backends.compiled.text import number, one, zero
 from torchlean.backends.compiled.views import collapsed
 from torchlean.backends.strides import Strides, contiguous
 from torchlean.ir.dtypes import DType
@@ -32,9 +35,9 @@ _SIGNS = MappingProxyType({REDUCE_AND: "&", REDUCE_OR: "|", REDUCE_XOR: "^"})
 def neutral(op: Op, dtype: DType) -> str | None:
     """What a fold begins with; None where it begins with the first entry."""
     if op is REDUCE_SUM or op is REDUCE_OR or op is REDUCE_XOR:
-        return zero(dtype)
+        return zero(wide(dtype))
     if op is REDUCE_PROD:
-        return one(dtype)
+        return one(wide(dtype))
     if op is REDUCE_AND:
         return one(dtype) if dtype.is_bool else number(dtype, -1)
     return None
@@ -42,11 +45,16 @@ def neutral(op: Op, dtype: DType) -> str | None:
 
 def folded(op: Op, dtype: DType, total: str, term: str) -> str:
     if op is REDUCE_MAX:
-        return largest(dtype, total, term)
+        return largest(wide(dtype), total, term)
     if op is REDUCE_MIN:
-        return largest(dtype, total, term, "<=")
-    sign = "+" if op is REDUCE_SUM else "*" if op is REDUCE_PROD else _SIGNS[op]
-    return f"({C_TYPE[dtype]})({total} {sign} {term})"
+        return largest(wide(dtype), total, term, "<=")
+    if op is REDUCE_PROD and dtype.is_complex:
+        return times(dtype, total, term)
+    return rounded(dtype, f"({local_type(dtype)})({total} {sign_of_fold(op)} {term})")
+
+
+def sign_of_fold(op: Op) -> str:
+    return "+" if op is REDUCE_SUM else "*" if op is REDUCE_PROD else _SIGNS[op]
 
 
 class _Nest:
@@ -69,8 +77,12 @@ class _Nest:
         self.accesses = accesses
 
     def is_along_rows(self) -> bool:
-        """Whether the one folded axis runs along memory."""
-        return all([inner[0] in (0, 1) for inner in self.inner])
+        """Whether the last folded axis runs along memory."""
+        return all([inner[-1] in (0, 1) for inner in self.inner])
+
+    def fits(self, lanes: int) -> bool:
+        """Whether rows lie in the lanes of a vector."""
+        return bool(self.kept) and self.is_along_rows() and is_worth(self.kept[-1], self.folded, lanes)
 
     def strides(self) -> dict[int, Strides]:
         return {
@@ -79,8 +91,10 @@ class _Nest:
         }
 
 
-def fold_body(body: Body, node: Node, term: str, operand: TensorType, types: Mapping[int, TensorType]) -> str:
-    """The text of the function that folds `term`."""
+def fold_body(
+    body: Body, node: Node, term: str, operand: TensorType, types: Mapping[int, TensorType], register: int
+) -> Called:
+    """The text of the function that folds `term`; `register` is the bytes of a vector register."""
     out = node.outputs[0]
     dtype = types[out].dtype
     target = body.target(out)
@@ -90,14 +104,29 @@ def fold_body(body: Body, node: Node, term: str, operand: TensorType, types: Map
     start = neutral(node.op, dtype)
     if operand.size == 0:
         assert start is not None
-        return f"    for (int64_t i = 0; i < {types[out].size}; i++) {target}[i] = {start};"
+        return Called(f"    for (int64_t i = 0; i < {types[out].size}; i++) {target}[i] = {stored(dtype, start)};")
     is_long = len(nest.folded) == 1 and nest.folded[0] >= 2 * LANES and nest.is_along_rows()
     if node.op in (REDUCE_MAX, REDUCE_MIN) and is_long:
-        return _extreme(body, nest, node.op, dtype, term, target)
+        return Called(_extreme(body, nest, node.op, dtype, term, target))
     last_is_kept = operand.rank - 1 not in node.params.axes or not nest.folded
+    lanes = lanes_of(dtype, register)
+    if start is not None and not last_is_kept and nest.fits(lanes):
+        return _across(body, nest, node.op, dtype, term, target, start, lanes)
     wide = max(1, BLOCK_BYTES // dtype.carrier.itemsize)
     block = min(wide, nest.kept[-1] if nest.kept else 1) if last_is_kept else ROWS
-    return _Text(body, nest, node.op, dtype, term, target, start, block, last_is_kept).text()
+    return Called(_Text(body, nest, node.op, dtype, term, target, start, block, last_is_kept).text())
+
+
+def _across(body: Body, nest: _Nest, op: Op, dtype: DType, term: str, target: str, start: str, lanes: int) -> Called:
+    """Rows in the lanes of a vector, inside loops over the other kept axes."""
+    names = [f"i{axis}" for axis in range(len(nest.kept))]
+    fold = Across(dtype, lanes, sign_of_fold(op), start, body, nest.strides(), nest.folded, term, names)
+    made = fold.called(
+        body.bound(nest.kept, len(nest.kept) - 1),
+        lambda row: f"{target}[{index_text(0, nest.out, [*names[:-1], row])}]",
+    )
+    bounds = [body.bound(nest.kept, axis) for axis in range(len(nest.kept) - 1)]
+    return Called("\n".join(loops(bounds, names[:-1], made.text.split("\n"))), 0, made.helpers)
 
 
 def _extreme(body: Body, nest: _Nest, op: Op, dtype: DType, term: str, target: str) -> str:
@@ -105,7 +134,7 @@ def _extreme(body: Body, nest: _Nest, op: Op, dtype: DType, term: str, target: s
 
     Then the first zero is looked for. NaN is kept by every part and by the fold of the parts.
     """
-    c, size = C_TYPE[dtype], nest.folded[0]
+    c, size = local_type(dtype), nest.folded[0]
     full = size // LANES * LANES
     names = [f"i{axis}" for axis in range(len(nest.kept))]
 
@@ -119,8 +148,11 @@ def _extreme(body: Body, nest: _Nest, op: Op, dtype: DType, term: str, target: s
         f"for (int64_t k = {LANES}; k < {full}; k += {LANES}) {{",
         f"    for (int64_t b = 0; b < {LANES}; b++) {{ {' '.join(lines('(k + b)'))} best[b] = {joined}; }}",
         "}",
+        *[
+            f"for (int64_t b = 0; b < {half}; b++) best[b] = {folded(op, dtype, 'best[b]', f'best[b + {half}]')};"
+            for half in [LANES >> shift for shift in range(1, LANES.bit_length())]
+        ],
         f"{c} total = best[0];",
-        f"for (int64_t b = 1; b < {LANES}; b++) {{ IN_ORDER; total = {folded(op, dtype, 'total', 'best[b]')}; }}",
     ]
     step = f"total = {folded(op, dtype, 'total', term)};"
     if full < size:
@@ -130,7 +162,7 @@ def _extreme(body: Body, nest: _Nest, op: Op, dtype: DType, term: str, target: s
         found = f"if ({term} == 0) {{ total = {term}; break; }}"
         inner.append(f"    for (int64_t k = 0; k < {size}; k++) {{ {' '.join(lines('k'))} {found} }}")
         inner.append("}")
-    inner.append(f"{target}[{index_text(0, nest.out, names)}] = total;")
+    inner.append(f"{target}[{index_text(0, nest.out, names)}] = {stored(dtype, 'total')};")
     bounds = [body.bound(nest.kept, axis) for axis in range(len(nest.kept))]
     return "\n".join(loops(bounds, names, inner))
 
@@ -221,7 +253,7 @@ class _Text:
         return f"{self.target}[{index_text(0, self.nest.out, self._variables(last))}]"
 
     def _looped(self, indent: str, count: int) -> list[str]:
-        c = C_TYPE[self.dtype]
+        c = local_type(self.dtype)
         single = count == 1
         name = f"i{len(self.nest.kept) - 1}"
         last = None if single else f"({name} + b)"
@@ -240,11 +272,11 @@ class _Text:
         lines.append(f"{deep}    {total} = {folded(self.op, self.dtype, total, self.term)};")
         lines.append(f"{deep}}}")
         lines += self._closing(indent)
-        lines.append(f"{indent}{each}{self._out(last)} = {total};")
+        lines.append(f"{indent}{each}{self._out(last)} = {stored(self.dtype, total)};")
         return lines
 
     def _unrolled(self, indent: str, count: int) -> list[str]:
-        c = C_TYPE[self.dtype]
+        c = local_type(self.dtype)
         name = f"i{len(self.nest.kept) - 1}"
         lasts = [f"({name} + {b})" for b in range(count)]
         if self.start is None:
@@ -262,7 +294,7 @@ class _Text:
             statement = f"total{b} = {folded(self.op, self.dtype, f'total{b}', self.term)};"
             lines.append(f"{deep}{{ {' '.join(self._lines(last, False))} {statement} }}")
         lines += self._closing(indent)
-        lines += [f"{indent}{self._out(last)} = total{b};" for b, last in enumerate(lasts)]
+        lines += [f"{indent}{self._out(last)} = {stored(self.dtype, f'total{b}')};" for b, last in enumerate(lasts)]
         return lines
 
     def _folded_loops(self, indent: str) -> list[str]:

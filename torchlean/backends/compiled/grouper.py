@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from torchlean.backends.compiled.served import CALLS
 from torchlean.backends.handler import Fused, Group
+from torchlean.errors import BackendMissing
 from torchlean.record import record
 
 if TYPE_CHECKING:
     from torchlean.backends.compiled.loading import Builds, Signature
     from torchlean.backends.compiled.writer import Program
 
+KEPT = 1 << 20  # bytes of arena up to which the stub keeps it between calls
 RELEASED = 1 << 16  # operations or entries from which on other threads may run meanwhile
 
 
@@ -34,6 +36,10 @@ class FusedC:
     @property
     def workspace(self) -> int:
         return self.program.arena
+
+    @property
+    def keeps(self) -> bool:
+        return self.program.arena <= KEPT
 
     def kernel(self, *, packs: bool) -> Callable[..., Any]:
         return self.builds.kernel(self.program.source, self.signature.packing(packs))
@@ -57,6 +63,15 @@ class CGrouper:
         """Why nothing can be compiled here, or None."""
         return self.builds().missing()
 
+    def compiler(self) -> str:
+        """Which compiler there is, with its version: records of another one are of other machine code."""
+        if self.missing() is not None:
+            return "none"
+        try:
+            return self.builds().toolchain().version
+        except BackendMissing:
+            return "one that does not run"
+
     def fuse(self, group: Group) -> Fused:
         from torchlean.backends.compiled.expand import expanded
         from torchlean.backends.compiled.loading import Signature
@@ -71,6 +86,7 @@ class CGrouper:
             program.arena,
             _work(plain) >= RELEASED,
             False,
+            program.shared,
         )
         return FusedC(program, signature, builds)
 

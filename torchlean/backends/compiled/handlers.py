@@ -26,7 +26,7 @@ class InC:
     traits: Traits
     grouper: CGrouper
     capsule: str
-    sources: tuple[str, ...] = ("torchlean/backends/compiled/stub.c",)
+    sources: tuple[str, ...] = ("torchlean/backends/compiled/stub.c", "torchlean/backends/compiled/team.c")
 
     def bind(self, node: Node, types: Types, session: Session | None) -> Kernel:
         operands = tuple([types[id] for id in node.inputs])

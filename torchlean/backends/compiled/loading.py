@@ -19,27 +19,51 @@ import numpy as np
 from torchlean.backends.compiled import toolchain as tools
 from torchlean.backends.compiled.cache import Cache, key_of
 from torchlean.backends.compiled.toolchain import Toolchain
-from torchlean.errors import BackendMissing, message
+from torchlean.errors import BackendMissing, ConfigError, message
 from torchlean.ir.types import TensorType
 from torchlean.record import record
 
 ENTRY = "torchlean_run"
+MOST_THREADS = 256
 _STUB = Path(__file__).with_name("stub.c")
+_TEAM = Path(__file__).with_name("team.c")
+THREADS = "TORCHLEAN_NUM_THREADS"
 _PYTHON = ("-Wl,-undefined,dynamic_lookup",) if os.uname().sysname == "Darwin" else ()
 
 
 @record(eq=False)
 class Signature:
-    """What the callable takes and gives. `releases`: other threads may run meanwhile; `packs`: a tuple always."""
+    """What the callable takes and gives. `releases`: other threads may run meanwhile; `packs`: a tuple always;
+    `shared`: threads share parts of it out.
+    """
 
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     arena: int
     releases: bool
     packs: bool
+    shared: bool
 
     def packing(self, packs: bool) -> Signature:
-        return Signature(self.operands, self.results, self.arena, self.releases, packs)
+        return Signature(self.operands, self.results, self.arena, self.releases, packs, self.shared)
+
+
+def threads(environ: Mapping[str, str]) -> int:
+    """How many threads share out large parts: TORCHLEAN_NUM_THREADS, else the cores this process may use."""
+    named = environ.get(THREADS, "")
+    if not named:
+        allowed = getattr(os, "sched_getaffinity", None)
+        return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+    if not named.isascii() or not named.isdigit() or not 1 <= int(named) <= MOST_THREADS:
+        raise ConfigError(
+            message(
+                f"{THREADS} is no number of threads",
+                expected=f"a whole number from 1 to {MOST_THREADS}",
+                got=named,
+                fix=f"correct it, or unset {THREADS} to use the cores of this process",
+            )
+        )
+    return int(named)
 
 
 class Builds:
@@ -55,6 +79,7 @@ class Builds:
         self._loaded: dict[str, ctypes.CDLL] = {}
         self._stub: tuple[Any, Any] | None = None
         self._plain = False
+        self._team: Any = None
 
     # -- the compiler ----------------------------------------------------------------------------------------------
     def missing(self) -> str | None:
@@ -113,8 +138,9 @@ class Builds:
         """The generated function of a source as a callable of arrays."""
         library = self.library(source)
         stub = self.stub()
+        team = self.team().torchlean_team(threads(self._environ)) if signature.shared else None
         if stub is None:
-            return PlainKernel(library, signature)
+            return PlainKernel(library, signature, team)
         make, type = stub
         address = ctypes.cast(getattr(library, ENTRY), ctypes.c_void_p).value
         return make(
@@ -127,9 +153,19 @@ class Builds:
                 signature.arena,
                 signature.releases,
                 signature.packs,
+                team or 0,
                 library,
             )
         )
+
+    def team(self) -> Any:
+        """The library of the threads, which are started when a program first shares out a part."""
+        with self._lock:
+            if self._team is None:
+                library = self._library(_TEAM.read_text(), ("-pthread",), ctypes.CDLL)
+                library.torchlean_team.restype = ctypes.c_void_p
+                self._team = library
+            return self._team
 
     def stub(self) -> tuple[Any, Any] | None:
         """The stub's maker and type; None where the headers of Python or NumPy are missing or do not compile."""
@@ -164,10 +200,11 @@ def _compile(chain: Toolchain, source: str, target: Path, extra: tuple[str, ...]
 class PlainKernel:
     """The callable by way of ctypes, a few microseconds dearer a call."""
 
-    __slots__ = ("_arena", "_library", "_run", "_signature")
+    __slots__ = ("_arena", "_library", "_run", "_signature", "_team")
 
-    def __init__(self, library: ctypes.CDLL, signature: Signature) -> None:
+    def __init__(self, library: ctypes.CDLL, signature: Signature, team: int | None) -> None:
         self._library = library
+        self._team = ctypes.c_void_p(team)
         self._signature = signature
         self._run = getattr(library, ENTRY)
         self._run.restype = None
@@ -189,7 +226,7 @@ class PlainKernel:
         results = [np.empty(type.shape, type.dtype.carrier) for type in signature.results]
         arena = np.empty(self._arena + 64, np.uint8)
         start = arena.ctypes.data + (-arena.ctypes.data) % 64
-        self._run(_pointers(operands), _pointers(results), ctypes.c_void_p(start))
+        self._run(_pointers(operands), _pointers(results), ctypes.c_void_p(start), self._team)
         return results[0] if len(results) == 1 and not signature.packs else tuple(results)
 
 

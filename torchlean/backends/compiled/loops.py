@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from torchlean.backends.compiled.text import C_TYPE, literal
+from torchlean.backends.compiled.halves import loaded, local_literal, local_type, stored
+from torchlean.backends.compiled.text import C_TYPE
 from torchlean.backends.compiled.views import View, collapsed
 from torchlean.backends.strides import Strides
 from torchlean.ir.graph import Node
@@ -14,6 +15,8 @@ from torchlean.ir.ops.create import FULL, IOTA
 from torchlean.ir.strict.functions import FUNCTIONS, emit_c
 from torchlean.ir.types import Shape, TensorType
 from torchlean.record import record
+
+PREFETCHED = 64  # entries of a row from which on the next one is asked for
 
 
 @record
@@ -65,8 +68,12 @@ class Body:
         self.statements: list[Statement] = []
         self.stores: list[tuple[str, Access]] = []
         self.workspace = False
+        self.ranged = False  # whether a call does some of its tasks only
         self.steps: dict[int, int] = {}  # from one row of a pointer's storage to the next
-        self.rows = 0  # of the first axis, where a call goes over some of them only
+        self.rows = 0  # of one axis, where a call goes over some of them only
+        self.ahead = 0  # rows from here to those that are read next, of what lies outside the cache
+        self.outside: frozenset[int] = frozenset()  # the roots that do
+        self.axis = 0  # which: of a loop the first, of a fold the first kept, those of one entry apart
 
     def bound(self, sizes: Shape, axis: int) -> str:
         """The size of an axis of a collapsed iteration, or as many of it as the rows of the call make."""
@@ -91,6 +98,7 @@ class Body:
         ]
         made += [f"{C_TYPE[self.types[id].dtype]} *restrict y{position}" for position, id in enumerate(self.targets)]
         made += ["char *restrict workspace"] if self.workspace else []
+        made += ["int64_t start", "int64_t stop"] if self.ranged else []
         return [*made, "int64_t rows"] if self.rows else made
 
     # -- statements ------------------------------------------------------------------------------------------------
@@ -99,18 +107,19 @@ class Body:
         node = self.nodes.get(view.root)
         type = self.types[view.root]
         if node is not None and node.op is FULL:
-            return literal(type.dtype, node.params.bits)
+            return local_literal(type.dtype, node.params.bits)
         known = self.loads.get(view)
         if known is None:
             known = self.loads[view] = f"a{len(self.loads)}"
             strides = self._strides(view)
             if view.squeezed()[1]:
-                self.steps[view.root] = view.squeezed()[1][0]
+                self.steps[view.root] = view.squeezed()[1][self.axis]
             if node is not None and node.op is IOTA:
                 access = Access(counter_form(node), view.offset, strides)
             else:
-                access = Access(f"{self.pointer(view.root)}[{{index}}]", view.offset, strides)
-            self.statements.append(Statement(f"const {C_TYPE[type.dtype]} {known}", "", access))
+                entry = loaded(type.dtype, f"{self.pointer(view.root)}[{{index}}]")
+                access = Access(entry, view.offset, strides)
+            self.statements.append(Statement(f"const {local_type(type.dtype)} {known}", "", access))
         return known
 
     def _strides(self, view: View) -> Strides:
@@ -118,11 +127,12 @@ class Body:
 
     def define(self, id: int, text: str) -> None:
         name = self.names[id] = f"t{len(self.names)}"
-        self.statements.append(Statement(f"const {C_TYPE[self.types[id].dtype]} {name}", text, None))
+        self.statements.append(Statement(f"const {local_type(self.types[id].dtype)} {name}", text, None))
 
     def store(self, id: int, view: View, name: str) -> None:
         if view.squeezed()[1]:
             self.steps[id] = view.squeezed()[1][0]
+        name = stored(self.types[id].dtype, name)
         self.stores.append((name, Access(f"{self.target(id)}[{{index}}]", view.offset, self._strides(view))))
 
     def accesses(self) -> list[Access]:
@@ -158,6 +168,8 @@ def loop_text(body: Body) -> str:
         return _guarded(body, sizes, strides, variables)
     lines, indent = [], "    "
     for axis, name in enumerate(variables):
+        if axis == 1 and axis == len(sizes) - 1:
+            lines += [indent + line for line in _prefetched(body, sizes, strides)]
         lines.append(f"{indent}for (int64_t {name} = 0; {name} < {body.bound(sizes, axis)}; {name}++) {{")
         indent += "    "
     lines += [indent + line for line in body.lines(strides, variables)]
@@ -165,6 +177,28 @@ def loop_text(body: Body) -> str:
         indent = indent[4:]
         lines.append(f"{indent}}}")
     return "\n".join(lines)
+
+
+def _prefetched(body: Body, sizes: Shape, strides: Mapping[int, Strides]) -> list[str]:
+    """Ask for what comes next while there is work to do: the row of the next block of operands that are in memory, the
+    next row of results.
+    """
+    if not body.ahead or sizes[1] < PREFETCHED:
+        return []
+    lines: list[str] = []
+    for access, further, write in [
+        *[(each.access, body.ahead, 0) for each in body.statements if each.access],
+        *[(access, 1, 1) for _, access in body.stores],
+    ]:
+        name, _, rest = access.form.partition("[")
+        known = body.targets if write else body.roots
+        along = strides[id(access)]
+        if rest != "{index}]" or known[int(name[1:])] not in body.outside or along[1] != 1 or along[0] == 0:
+            continue
+        size = body.types[known[int(name[1:])]].dtype.carrier.itemsize
+        at = access.text(along, [f"(i0 + {further})", "c"])
+        lines.append(f"for (int64_t c = 0; c < {sizes[1]}; c += {64 // size}) __builtin_prefetch(&{at}, {write}, 2);")
+    return lines
 
 
 # -- functions with rare parts -----------------------------------------------------------------------------------------

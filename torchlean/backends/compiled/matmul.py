@@ -11,9 +11,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from torchlean.backends.compiled.complexes import times
+from torchlean.backends.compiled.halves import loaded, local_type, rounded, stored, wide
 from torchlean.backends.compiled.loops import index_text
 from torchlean.backends.compiled.operand import Called, Operand, loops, positions
-from torchlean.backends.compiled.text import C_TYPE, zero
+from torchlean.backends.compiled.served import HALVES
+from torchlean.backends.compiled.text import C_TYPE, vector_type, zero
 from torchlean.backends.compiled.toolchain import Toolchain
 from torchlean.backends.compiled.views import collapsed
 from torchlean.backends.strides import Strides, contiguous
@@ -24,8 +27,11 @@ from torchlean.ir.types import TensorType
 from torchlean.record import record
 
 FOLDED_BLOCK = 256  # k of one pass: a packed panel of it stays in the first-level cache
+COLUMNS = 1 << 10  # of a row of an untiled product, folded side by side
 SMALL = 1 << 10  # multiplications below which nothing is packed
 PACKED_ROWS = 1 << 16  # entries of the left operand's block beyond which it is packed too
+SHARED = 1 << 21  # multiplications from which on threads share a product out
+MANY = 8  # matrices of a batch from which on threads share these out, not their rows
 
 
 @record
@@ -50,7 +56,10 @@ def dot_general(params: DotDims, operands: list[Operand], types: list[TensorType
         return Called(f"    for (int64_t i = 0; i < {types[0].size}; i++) y0[i] = {zero(dtype)};")
     left, before, more = _side("x0", lhs, params.lhs_batch, lefts, params.lhs_contract, 0, dtype)
     right, after, space = _side("x1", rhs, params.rhs_batch, rights, params.rhs_contract, more, dtype)
+    count = prod(batch)
+    shared = count * rows * columns * folded >= SHARED and not before and not after
     product = Product(dtype, rows, columns, folded, left, right, more + space, chain, columns)
+    product.split = shared and count < MANY and product.is_tiled()
     names = [f"b{axis}" for axis in range(len(batch))]
     place = index_text(0, tuple([step * rows * columns for step in contiguous(batch)]), names)
     inner = [
@@ -60,6 +69,20 @@ def dot_general(params: DotDims, operands: list[Operand], types: list[TensorType
         "const int more = 0;",
         *product.lines(),
     ]
+    if product.split:
+        lines = [*product.range(), *loops(batch, names, inner)]
+        return Called("\n".join(lines), product.workspace, tuple(product.helpers), product.units(), 2)
+    if shared and count >= MANY:
+        each = [
+            f"const int64_t b{axis} = b / {step} % {size};"
+            for axis, (size, step) in enumerate(zip(batch, contiguous(batch), strict=True))
+        ]
+        lines = [
+            "    for (int64_t b = start; b < stop; b++) {",
+            *[f"        {line}" for line in [*each, *inner]],
+            "    }",
+        ]
+        return Called("\n".join(lines), product.workspace, tuple(product.helpers), count)
     lines = [*before, *after, *loops(batch, names, inner)]
     return Called("\n".join(lines), product.workspace, tuple(product.helpers))
 
@@ -132,30 +155,57 @@ class Product:
             self.left, self.right = right, left
             self.made = (1, down)
         self.needs_cells = False
+        self.split = False  # whether the text does the rows [from, to) only
         self.tall, self.wide = (8, 3) if chain.registers >= 32 else (4, 2)
 
     def is_tiled(self) -> bool:
-        return self.rows * self.columns * self.folded > SMALL
+        return self.dtype not in HALVES and not self.dtype.is_complex and self.rows * self.columns * self.folded > SMALL
+
+    def units(self) -> int:
+        """How many tiles of rows there are to share out."""
+        return -(-self.rows // self.tall)
+
+    def range(self) -> list[str]:
+        """The rows of the tiles [start, stop)."""
+        last = f"stop * {self.tall} < {self.rows} ? stop * {self.tall} : {self.rows}"
+        return [f"    const int64_t from = start * {self.tall}, to = {last};"]
+
+    def _rows(self, first: int, stop: int, count: int) -> str:
+        """The loop over tiles of `count` rows between two bounds, of those that are to be done."""
+        if not self.split:
+            return f"for (int64_t m = {first}; m < {stop}; m += {count})"
+        if count == self.tall:
+            return f"for (int64_t m = from; m < (to < {stop} ? to : {stop}); m += {count})"
+        return f"for (int64_t m = {first}; m < to; m += {count})"
 
     def lines(self) -> list[str]:
         return self._tiled() if self.is_tiled() else self._plain()
 
     def _plain(self) -> list[str]:
         """A fold for each row, side by side over the columns."""
-        a, b = self.left, self.right
+        a, b, dtype, c = self.left, self.right, self.dtype, local_type(self.dtype)
         n, down = self.columns, self.made[0]
+        if n > COLUMNS:
+            each = f"for (int64_t n = first; n < (first + {COLUMNS} < {n} ? first + {COLUMNS} : {n}); n++)"
+            at, block = "n - first", f"for (int64_t first = 0; first < {n}; first += {COLUMNS}) "
+        else:
+            each, at, block = f"for (int64_t n = 0; n < {n}; n++)", "n", ""
+        place = f"made[m * {down} + n]"
+        right = loaded(dtype, f"right[n * {b.free} + k * {b.folded}]")
+        product = times(dtype, "a", right) if dtype.is_complex else f"({c})(a * {right})"
+        total = f"({c})(total[{at}] + product)"
         return [
-            f"for (int64_t m = 0; m < {self.rows}; m++) {{",
-            f"    {self.c} total[{n}];",
-            f"    for (int64_t n = 0; n < {n}; n++) total[n] = more ? made[m * {down} + n] : {zero(self.dtype)};",
+            f"for (int64_t m = 0; m < {self.rows}; m++) {block}{{",
+            f"    {c} total[{min(n, COLUMNS)}];",
+            f"    {each} total[{at}] = more ? {loaded(dtype, place)} : {zero(wide(dtype))};",
             f"    for (int64_t k = 0; k < {self.folded}; k++) {{{' IN_ORDER;' if n == 1 else ''}",
-            f"        const {self.c} a = left[m * {a.free} + k * {a.folded}];",
-            f"        for (int64_t n = 0; n < {n}; n++) {{",
-            f"            const {self.c} product = ({self.c})(a * right[n * {b.free} + k * {b.folded}]);",
-            f"            total[n] = ({self.c})(total[n] + product);",
+            f"        const {c} a = {loaded(dtype, f'left[m * {a.free} + k * {a.folded}]')};",
+            f"        {each} {{",
+            f"            const {c} product = {rounded(dtype, product)};",
+            f"            total[{at}] = {rounded(dtype, total)};",
             "        }",
             "    }",
-            f"    for (int64_t n = 0; n < {n}; n++) made[m * {down} + n] = total[n];",
+            f"    {each} {place} = {stored(dtype, f'total[{at}]')};",
             "}",
         ]
 
@@ -175,16 +225,16 @@ class Product:
             lines.append(f"{self.c} *restrict rows = ({self.c} *)(workspace + {self.workspace});")
             self.workspace += -(-self.rows // self.tall) * self.tall * deep * size
         blocks = self._blocks(deep)
-        for first, count, times in blocks:
+        for first, count, repeats in blocks:
             inner = [f"    const int64_t depth = {count};"]
             if packs_rows:
                 inner += [f"    {line}" for line in self._pack_rows()]
             for start, end, vectors, used in panels:
                 inner += [f"    {line}" for line in self._panel(start, end, vectors, used, needs_packing, packs_rows)]
-            if times == 1:
+            if repeats == 1:
                 lines += [f"{{   const int64_t k0 = {first};", *inner, "}"]
             else:
-                lines.append(f"for (int64_t k0 = {first}; k0 < {first + times * count}; k0 += {count}) {{")
+                lines.append(f"for (int64_t k0 = {first}; k0 < {first + repeats * count}; k0 += {count}) {{")
                 lines += [*inner, "}"]
         if self.needs_cells:
             lines.insert(0, f"{self.c} cells[{self.tall * panel}] __attribute__((aligned(64)));")
@@ -211,7 +261,7 @@ class Product:
             if end > start:
                 inner = f"rows[m * depth + k * {count} + r] = {name}[(m + r) * {a.free} + (k0 + k) * {a.folded}];"
                 lines.append(
-                    f"for (int64_t m = {start}; m < {end}; m += {count}) for (int64_t k = 0; k < depth; k++) "
+                    f"{self._rows(start, end, count)} for (int64_t k = 0; k < depth; k++) "
                     f"for (int64_t r = 0; r < {count}; r++) {inner}"
                 )
         return lines
@@ -223,11 +273,11 @@ class Product:
             fill = f"c < {used} ? {name}[(n + c) * {b.free} + (k0 + k) * {b.folded}] : 0"
             if used == width:
                 fill = f"{name}[(n + c) * {b.free} + (k0 + k) * {b.folded}]"
-            if b.free == 1 or b.folded != 1:
+            if b.free == 1 or b.folded != 1 or used != width:
                 order = f"for (int64_t k = 0; k < depth; k++) for (int64_t c = 0; c < {width}; c++)"
+                lines.append(f"    {order} packed[k * {width} + c] = {fill};")
             else:
-                order = f"for (int64_t c = 0; c < {width}; c++) for (int64_t k = 0; k < depth; k++)"
-            lines.append(f"    {order} packed[k * {width} + c] = {fill};")
+                lines.append(f"    {self._turn()}(packed, {width}, {name} + n * {b.free} + k0, {b.free}, depth);")
             source, step = "packed", width
         else:
             source, step = f"{name} + n + k0 * {b.folded}", b.folded
@@ -247,7 +297,7 @@ class Product:
 
     def _tiles(self, first: int, stop: int, count: int, tile: str, given: str, used: int, width: int) -> list[str]:
         """A column of tiles. One that is no block of whole vectors in the result goes by way of `cells`."""
-        loop = f"for (int64_t m = {first}; m < {stop}; m += {count})"
+        loop = self._rows(first, stop, count)
         down, along = self.made
         place = f"made + m * {down} + n * {along}"
         if used == width and along == 1:
@@ -268,11 +318,8 @@ class Product:
         """The name of the function that folds one tile; its text goes to the helpers."""
         lanes, c = self.lanes, self.c
         name = f"tile_{self.dtype.short}_{rows}x{vectors}x{lanes}"
-        vector = f"vector_{self.dtype.short}_{lanes}"
-        self._help(
-            f"typedef {c} {vector} __attribute__((vector_size({lanes * self.dtype.carrier.itemsize}), "
-            f"aligned({self.dtype.carrier.itemsize}), may_alias));"
-        )
+        vector, declared = vector_type(self.dtype, lanes)
+        self._help(declared)
         cells = [(r, v) for r in range(rows) for v in range(vectors)]
         place = [f"*({vector} *)(made + {r} * down + {v * lanes})" for r, v in cells]
         lines = [
@@ -297,6 +344,17 @@ class Product:
         lines += [f"    {where} = s{r}_{v};" for (r, v), where in zip(cells, place, strict=True)]
         lines.append("}")
         self._help("\n".join(lines))
+        return name
+
+    def _turn(self) -> str:
+        """The name of the function that packs columns which lie apart; compiled once, since it is dear to compile."""
+        name = f"turn_{self.dtype.short}"
+        self._help(
+            f"static __attribute__((noinline)) void {name}({self.c} *restrict packed, int64_t width, "
+            f"const {self.c} *restrict from, int64_t apart, int64_t depth) {{\n"
+            "    for (int64_t c = 0; c < width; c++)\n"
+            "        for (int64_t k = 0; k < depth; k++) packed[k * width + c] = from[c * apart + k];\n}"
+        )
         return name
 
     def _help(self, text: str) -> None:

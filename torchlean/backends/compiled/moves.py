@@ -1,17 +1,21 @@
-"""Entries put elsewhere: pad, concatenate, gather, scatter_add; and positions: argmax, argmin, random bits."""
+"""Entries put elsewhere: pad, concatenate, windows, gather and scatters; and positions, and random words."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
+from torchlean.backends.compiled.complexes import times
+from torchlean.backends.compiled.expressions import largest
+from torchlean.backends.compiled.halves import loaded, local_type, rounded, stored, wide
 from torchlean.backends.compiled.loops import index_text
 from torchlean.backends.compiled.operand import Called, Operand, loops, positions
 from torchlean.backends.compiled.text import C_TYPE, zero
 from torchlean.backends.compiled.toolchain import Toolchain
 from torchlean.backends.strides import contiguous
+from torchlean.ir.dtypes import DType
 from torchlean.ir.op import Op
-from torchlean.ir.ops import cut, gather, random, reduce
+from torchlean.ir.ops import bits, cut, dynamic, gather, random, reduce, scattering
 from torchlean.ir.types import TensorType
 
 
@@ -100,28 +104,89 @@ def take(params: gather.Along, operands: list[Operand], types: list[TensorType],
     return Called("\n".join(loops(types[0].shape[:outer], names[:outer], lines)))
 
 
-def scatter_add(params: gather.Along, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
-    """A copy of the operand, then one update after another in row-major order of the indices."""
-    x, indices, updates = operands
-    own = positions(len(x.shape))
-    out = contiguous(x.shape)
-    names, index, source = _gathered(params, len(x.shape), len(indices.shape))
-    count = len(indices.shape) - params.batch
-    shape = updates.shape
-    first = [*range(params.batch), *range(params.axis, params.axis + count)]
-    rest = [axis for axis in range(len(shape)) if axis not in first]
-    target = f"y0[{index_text(0, out, source)}]"
-    add = f"{target} = ({C_TYPE[x.dtype]})({target} + {updates.entry('x2', names)});"
-    inner = _position(params, indices, x.shape[params.axis], index)
-    inner += [
-        "if (inside) {",
-        *loops([shape[a] for a in rest], [names[a] for a in rest], [add]),
-        "}",
+def scattered(combine: Any) -> Any:
+    """A copy of the operand, then one update after another in row-major order of the indices.
+
+    `combine(dtype, held, new)` is what an update makes of the entry.
+    """
+
+    def emit(params: gather.Along, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
+        x, indices, updates = operands
+        own = positions(len(x.shape))
+        out, c = contiguous(x.shape), C_TYPE[x.dtype]
+        names, index, source = _gathered(params, len(x.shape), len(indices.shape))
+        count = len(indices.shape) - params.batch
+        shape = updates.shape
+        first = [*range(params.batch), *range(params.axis, params.axis + count)]
+        rest = [axis for axis in range(len(shape)) if axis not in first]
+        target = f"y0[{index_text(0, out, source)}]"
+        update = [
+            f"const {c} held = {target}, new = {updates.entry('x2', names)};",
+            f"{target} = {combine(x.dtype, 'held', 'new')};",
+        ]
+        inner = _position(params, indices, x.shape[params.axis], index)
+        inner += [
+            "if (inside) {",
+            *loops([shape[a] for a in rest], [names[a] for a in rest], update),
+            "}",
+        ]
+        copy = loops(x.shape, own, [f"y0[{index_text(0, out, own)}] = {x.entry('x0', own)};"])
+        if prod(shape) == 0 or prod(x.shape) == 0:
+            return Called("\n".join(copy))
+        return Called("\n".join([*copy, *loops([shape[a] for a in first], [names[a] for a in first], inner)]))
+
+    return emit
+
+
+def _with(sign: str) -> Any:
+    def combine(dtype: DType, held: str, new: str) -> str:
+        if sign == "*" and dtype.is_complex:
+            return times(dtype, held, new)
+        text = f"({local_type(dtype)})({loaded(dtype, held)} {sign} {loaded(dtype, new)})"
+        return stored(dtype, rounded(dtype, text))
+
+    return combine
+
+
+def _extreme(sign: str) -> Any:
+    def combine(dtype: DType, held: str, new: str) -> str:
+        return stored(dtype, largest(wide(dtype), loaded(dtype, held), loaded(dtype, new), sign))
+
+    return combine
+
+
+def _starts(starts: Operand, sizes: tuple[int, ...], shape: tuple[int, ...], name: str) -> list[str]:
+    """`s0, s1, …`: where a window of these sizes begins, so that it lies inside."""
+    lines: list[str] = []
+    for axis, (size, have) in enumerate(zip(sizes, shape, strict=True)):
+        entry, room = starts.entry(name, [str(axis)]), have - size
+        low = f"{entry} < 0 ? 0 : " if starts.dtype.kind.name == "SIGNED" else ""
+        kind = "int64_t" if low else "uint64_t"
+        lines.append(f"    const int64_t s{axis} = {low}({kind}){entry} > {room} ? {room} : (int64_t){entry};")
+    return lines
+
+
+def dynamic_slice(params: dynamic.Sizes, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
+    """The window from its clamped starts on."""
+    x, starts = operands
+    names = positions(len(x.shape))
+    source = [f"(s{axis} + {name})" for axis, name in enumerate(names)]
+    move = f"y0[{index_text(0, contiguous(params.sizes), names)}] = {x.entry('x0', source)};"
+    lines = [*_starts(starts, params.sizes, x.shape, "x1"), *loops(params.sizes, names, [move])]
+    return Called("\n".join(lines))
+
+
+def dynamic_update_slice(params: Any, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
+    """A copy, then the window over it."""
+    x, update, starts = operands
+    names, out = positions(len(x.shape)), contiguous(x.shape)
+    place = [f"(s{axis} + {name})" for axis, name in enumerate(names)]
+    lines = [
+        *_starts(starts, update.shape, x.shape, "x2"),
+        *loops(x.shape, names, [f"y0[{index_text(0, out, names)}] = {x.entry('x0', names)};"]),
+        *loops(update.shape, names, [f"y0[{index_text(0, out, place)}] = {update.entry('x1', names)};"]),
     ]
-    copy = loops(x.shape, own, [f"y0[{index_text(0, out, own)}] = {x.entry('x0', own)};"])
-    if prod(shape) == 0 or prod(x.shape) == 0:
-        return Called("\n".join(copy))
-    return Called("\n".join([*copy, *loops([shape[a] for a in first], [names[a] for a in first], inner)]))
+    return Called("\n".join(lines))
 
 
 def position(relation: str) -> Any:
@@ -133,16 +198,16 @@ def position(relation: str) -> Any:
         names = positions(rank)
         kept = [axis for axis in range(rank) if axis != params.axis]
         start = [("0" if axis == params.axis else name) for axis, name in enumerate(names)]
-        c, better = C_TYPE[x.dtype], f"new {relation} best"
+        c, better = local_type(x.dtype), f"new {relation} best"
         if x.dtype.is_float:
             better = f"best == best && ({better} || new != new)"
         to = index_text(0, contiguous(types[0].shape), [names[axis] for axis in kept])
         inner = [
-            f"{c} best = {x.entry('x0', start)};",
+            f"{c} best = {loaded(x.dtype, x.entry('x0', start))};",
             f"{C_TYPE[params.dtype]} found = 0;",
             f"for (int64_t i{params.axis} = 1; i{params.axis} < {x.shape[params.axis]}; i{params.axis}++) {{",
             "    IN_ORDER;",
-            f"    const {c} new = {x.entry('x0', names)};",
+            f"    const {c} new = {loaded(x.dtype, x.entry('x0', names))};",
             f"    if ({better}) {{ best = new; found = ({C_TYPE[params.dtype]})i{params.axis}; }}",
             "}",
             f"y0[{to}] = found;",
@@ -152,7 +217,7 @@ def position(relation: str) -> Any:
     return emit
 
 
-_THREEFRY = """static inline uint32_t threefry2x32(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x1) {
+_THREEFRY = """static inline uint64_t threefry2x32(uint32_t k0, uint32_t k1, uint32_t x0, uint32_t x1) {
     const uint32_t schedule[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
     static const int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     x0 += k0;
@@ -166,7 +231,7 @@ _THREEFRY = """static inline uint32_t threefry2x32(uint32_t k0, uint32_t k1, uin
         x0 += schedule[(group + 1) % 3];
         x1 += schedule[(group + 2) % 3] + (uint32_t)(group + 1);
     }
-    return x0 ^ x1;
+    return (uint64_t)x1 << 32 | x0;
 }"""
 _SPLITMIX = """static inline uint32_t splitmix64(uint64_t x) {
     uint64_t z = x + 0x9E3779B97F4A7C15ull;
@@ -186,12 +251,27 @@ def random_bits(params: random.Draw, operands: list[Operand], types: list[Tensor
     to = index_text(0, tuple([step * count for step in contiguous(shape)]), names)
     if is_threefry:
         words = [f"const uint32_t k{word} = {key.entry('x0', [*names, str(word)])};" for word in (0, 1)]
-        made = "threefry2x32(k0, k1, (uint32_t)((uint64_t)i >> 32), (uint32_t)i)"
+        made = "({ const uint64_t both = threefry2x32(k0, k1, (uint32_t)((uint64_t)i >> 32), (uint32_t)i); "
+        made += "(uint32_t)both ^ (uint32_t)(both >> 32); })"
     else:
         words = [f"const uint64_t key = {key.entry('x0', names)};"]
         made = "splitmix64(key + (uint64_t)i)"
     inner = [*words, f"for (int64_t i = 0; i < {count}; i++) y0[{to} + i] = {made};"]
     return Called("\n".join(loops(shape, names, inner)), 0, (_THREEFRY if is_threefry else _SPLITMIX,))
+
+
+def threefry_pairs(params: Any, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
+    """Both words for each pair of key and counter."""
+    shape = types[0].shape[:-1]
+    names = positions(len(shape))
+    given = ", ".join([each.entry(f"x{at}", [*names, word]) for at, each in enumerate(operands) for word in "01"])
+    to = index_text(0, tuple([2 * step for step in contiguous(shape)]), names)
+    inner = [
+        f"const uint64_t both = threefry2x32({given});",
+        f"y0[{to}] = (uint32_t)both;",
+        f"y0[{to} + 1] = (uint32_t)(both >> 32);",
+    ]
+    return Called("\n".join(loops(shape, names, inner)), 0, (_THREEFRY,))
 
 
 def table() -> dict[Op, Any]:
@@ -200,7 +280,14 @@ def table() -> dict[Op, Any]:
         cut.PAD: pad,
         cut.CONCATENATE: concatenate,
         gather.GATHER: take,
-        gather.SCATTER_ADD: scatter_add,
+        gather.SCATTER_ADD: scattered(_with("+")),
+        scattering.SCATTER: scattered(lambda dtype, held, new: new),
+        scattering.SCATTER_MUL: scattered(_with("*")),
+        scattering.SCATTER_MAX: scattered(_extreme(">=")),
+        scattering.SCATTER_MIN: scattered(_extreme("<=")),
+        dynamic.DYNAMIC_SLICE: dynamic_slice,
+        dynamic.DYNAMIC_UPDATE_SLICE: dynamic_update_slice,
+        bits.THREEFRY2X32: threefry_pairs,
         reduce.ARGMAX: position(">"),
         reduce.ARGMIN: position("<"),
         random.RANDOM_BITS: random_bits,

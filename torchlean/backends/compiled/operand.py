@@ -32,11 +32,17 @@ class Operand:
 
 @record
 class Called:
-    """`text`: the body of a function; `workspace`: bytes it uses beside; `helpers`: functions it calls."""
+    """`text`: the body of a function; `workspace`: bytes it uses beside; `helpers`: functions it calls.
+
+    `tasks`: how many independent ones threads may share out; then the text does those of [start, stop), and `pieces`
+    is how many each thread should take: few, where what they have in common is done for each.
+    """
 
     text: str
     workspace: int = 0
     helpers: tuple[str, ...] = ()
+    tasks: int = 1
+    pieces: int = 4
 
 
 def loops(sizes: Sequence[int | str], names: Sequence[str], inner: Sequence[str], indent: str = "    ") -> list[str]:

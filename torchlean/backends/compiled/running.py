@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchlean.backends.compiled.complexes import times
 from torchlean.backends.compiled.expressions import largest
+from torchlean.backends.compiled.halves import loaded, local_type, rounded, stored, wide
 from torchlean.backends.compiled.loops import index_text
 from torchlean.backends.compiled.operand import Called, Operand, loops, positions
-from torchlean.backends.compiled.text import C_TYPE, number
+from torchlean.backends.compiled.text import number
 from torchlean.backends.compiled.toolchain import Toolchain
 from torchlean.backends.strides import contiguous
 from torchlean.ir.op import Op
@@ -62,8 +64,11 @@ def running(sign: str, neutral: int) -> Any:
         (x,) = operands
         dtype = types[0].dtype
         entry = x.entry("x0", positions(len(x.shape)))
-        shift = number(dtype, neutral) if params.exclusive else None
-        return _along(params, x.shape, entry, f"({C_TYPE[dtype]})({{total}} {sign} {entry})", shift)
+        shift = stored(dtype, number(wide(dtype), neutral)) if params.exclusive else None
+        step = f"({local_type(dtype)})({loaded(dtype, '{total}')} {sign} {loaded(dtype, entry)})"
+        if sign == "*" and dtype.is_complex:
+            step = times(dtype, "{total}", entry)
+        return _along(params, x.shape, entry, stored(dtype, rounded(dtype, step)), shift)
 
     return emit
 
@@ -74,7 +79,9 @@ def extreme(sign: str) -> Any:
     def emit(params: cumulative.Run, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
         (x,) = operands
         entry = x.entry("x0", positions(len(x.shape)))
-        return _along(params, x.shape, entry, largest(types[0].dtype, "{total}", entry, sign), None)
+        dtype = types[0].dtype
+        step = largest(wide(dtype), loaded(dtype, "{total}"), loaded(dtype, entry), sign)
+        return _along(params, x.shape, entry, stored(dtype, step), None)
 
     return emit
 
@@ -83,10 +90,13 @@ def recurrence(params: cumulative.Run, operands: list[Operand], types: list[Tens
     """The product, rounded, then the sum."""
     a, b = operands
     names = positions(len(b.shape))
+    dtype, c = b.dtype, local_type(b.dtype)
     factor, term = a.entry("x0", names), b.entry("x1", names)
-    return _along(
-        params, b.shape, term, f"({C_TYPE[b.dtype]})(({C_TYPE[b.dtype]})({factor} * {{total}}) + {term})", None
-    )
+    product = rounded(dtype, f"({c})({loaded(dtype, factor)} * {loaded(dtype, '{total}')})")
+    if dtype.is_complex:
+        product = times(dtype, factor, "{total}")
+    step = rounded(dtype, f"({c})({product} + {loaded(dtype, term)})")
+    return _along(params, b.shape, term, stored(dtype, step), None)
 
 
 def table() -> dict[Op, Any]:

@@ -262,6 +262,10 @@ class Schedule:
                     self.stored.add(id)
         self.stored |= set(self.placed)
 
+    def in_memory(self) -> frozenset[int]:
+        """The roots that have memory: what is given, and what is stored."""
+        return frozenset([*self.group.inputs, *self.stored])
+
     def made_by(self, part: Part) -> tuple[int, ...]:
         if isinstance(part, Loop):
             return tuple([node.outputs[0] for node in part.nodes])

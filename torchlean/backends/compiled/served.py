@@ -11,16 +11,21 @@ from typing import Any
 from torchlean.ir.dtypes import DType
 from torchlean.ir.op import Op
 from torchlean.ir.ops import (
+    bits,
     create,
     cumulative,
     cut,
+    dynamic,
     fold,
     gather,
     layout,
+    parts,
+    quotients,
     random,
     reduce,
     remat,
     rounding,
+    scattering,
     spread,
     window,
     words,
@@ -29,8 +34,12 @@ from torchlean.ir.ops import elementwise as ew
 from torchlean.ir.ops.activation import RELU
 from torchlean.ir.ops.chain import CHAIN_MUL
 from torchlean.ir.ops.dot import DOT_GENERAL
+from torchlean.ir.ops.elementary import SQUARE
 from torchlean.ir.ops.loss import MSE_LOSS
+from torchlean.ir.ops.sorting import SORT
 
+HALVES = frozenset({DType.F16, DType.BF16})
+COMPLEX = frozenset({DType.C64, DType.C128})
 NUMBERS = frozenset(
     {
         *(DType.BOOL, DType.I8, DType.I16, DType.I32, DType.I64, DType.U8, DType.U16, DType.U32, DType.U64),
@@ -60,7 +69,10 @@ ELEMENTWISE: frozenset[Op] = frozenset(
         *(ew.LOGICAL_AND, ew.LOGICAL_OR, ew.LOGICAL_XOR, ew.LOGICAL_NOT, ew.SELECT, ew.CONVERT),
         *(rounding.FLOOR, rounding.CEIL, rounding.TRUNC, rounding.ROUND, rounding.IS_FINITE, rounding.IS_NAN),
         *(words.AND, words.OR, words.XOR, words.NOT, words.POPULATION_COUNT, words.BITCAST_CONVERT),
-        *(words.SHIFT_LEFT, words.SHIFT_RIGHT_LOGICAL, words.SHIFT_RIGHT_ARITHMETIC),
+        *(words.SHIFT_LEFT, words.SHIFT_RIGHT_LOGICAL, words.SHIFT_RIGHT_ARITHMETIC, bits.SHIFT_RIGHT),
+        *(SQUARE, rounding.SIGNBIT, quotients.REM, quotients.REMAINDER, quotients.FLOOR_DIVIDE, quotients.NEXTAFTER),
+        *(parts.REAL, parts.IMAG, parts.COMPLEX, parts.CONJ),
+        *(words.CLZ, words.REDUCE_PRECISION, bits.SPLITMIX64),
     }
 )
 VIEWS: frozenset[Op] = frozenset(
@@ -81,13 +93,45 @@ CALLS: frozenset[Op] = frozenset(
         *(DOT_GENERAL, window.CONV, window.CONV_INPUT_ADJOINT, window.CONV_KERNEL_ADJOINT),
         *(cut.PAD, cut.CONCATENATE, gather.GATHER, gather.SCATTER_ADD, reduce.ARGMAX, reduce.ARGMIN),
         *(random.RANDOM_BITS, cumulative.CUMSUM, cumulative.CUMPROD, cumulative.CUMMAX, cumulative.CUMMIN),
-        cumulative.RECURRENCE,
+        *(cumulative.RECURRENCE, SORT, bits.THREEFRY2X32, dynamic.DYNAMIC_SLICE, dynamic.DYNAMIC_UPDATE_SLICE),
+        *(scattering.SCATTER, scattering.SCATTER_MUL, scattering.SCATTER_MAX, scattering.SCATTER_MIN),
     }
 )
 PRIMITIVES: frozenset[Op] = ELEMENTWISE | VIEWS | FOLDS | MADE_UP | CALLS
 COMPOSITES: tuple[Op, ...] = (RELU, MSE_LOSS)  # those the strict provider serves whole: it would be asked first
 
+WORDS: frozenset[Op] = frozenset(  # those of 16-bit floats that are more than single operations in float32
+    {words.BITCAST_CONVERT, words.REDUCE_PRECISION, quotients.NEXTAFTER}
+)
+CONVOLUTIONS: frozenset[Op] = frozenset({window.CONV, window.CONV_INPUT_ADJOINT, window.CONV_KERNEL_ADJOINT})
+OF_COMPLEX: frozenset[Op] = frozenset(
+    {
+        *(parts.REAL, parts.IMAG, parts.COMPLEX, parts.CONJ, create.FULL, ew.SELECT, ew.EQ, ew.NE),
+        *(ew.ADD, ew.SUB, ew.MUL, ew.DIV, ew.NEG, SQUARE, DOT_GENERAL, spread.REDUCE_SUM, fold.REDUCE_PROD),
+        *(cut.PAD, cut.CONCATENATE, gather.GATHER, gather.SCATTER_ADD, scattering.SCATTER, scattering.SCATTER_MUL),
+        *(dynamic.DYNAMIC_SLICE, dynamic.DYNAMIC_UPDATE_SLICE),
+        *(cumulative.CUMSUM, cumulative.CUMPROD, cumulative.RECURRENCE),
+    }
+)
 MOST_POWER = 1 << 16
+
+
+def refused_complex(op: Op, params: Any) -> str | None:
+    """Why a node with complex numbers is not written in C, or None."""
+    if op in OF_COMPLEX or op in VIEWS or (op is ew.CONVERT and params.dtype in COMPLEX):
+        return None
+    return "complex numbers have no such op in the generated C"
+
+
+def refused_halves(op: Op, params: Any, given: tuple[DType, ...]) -> str | None:
+    """Why a node with 16-bit floats is not written in C, or None."""
+    if op in WORDS or op in CONVOLUTIONS or op is create.IOTA:
+        return "16-bit floats have no such op in the generated C"
+    if op is ew.INTEGER_POW and params.exponent not in (-1, 0, 1, 2):
+        return "a power of a 16-bit float is rounded after every product"
+    if op is ew.CONVERT and params.dtype is DType.BF16 and given[0] in (DType.I64, DType.U64):
+        return "64-bit integers do not fit the double by way of which bf16 is rounded"
+    return None
 
 
 def refused(op: Op, params: Any, given: tuple[DType, ...]) -> str | None:

@@ -3,29 +3,43 @@ still in the cache. What only they read needs memory for these rows only.
 
 A softmax is five parts; stitched, its operand is read once from memory and its result written once. No fold changes:
 it lies within one row.
+
+A large part that runs alone has its rows too, so that threads can share them out: of a fold that keeps a later axis,
+the entries of that axis.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from torchlean.backends.compiled.schedule import Fold, Loop, Part, Schedule
 from torchlean.backends.compiled.views import View
 from torchlean.ir.ops.create import IOTA
 from torchlean.record import record
 
+SHARED = 1 << 20  # bytes touched from which on threads share the rows out
+GRAIN = 1 << 14  # bytes of the rows that stay together on one thread
 LARGE = 1 << 18  # bytes passed on, below which they stay in the cache anyway
 BLOCK_BYTES = 1 << 17  # of all rows a block touches
-MULTIPLE = 8  # rows of a block
+MULTIPLE = 16  # rows of a block: folds take so many at once
+WIDE = 64  # of short rows
+FEW = 8  # blocks, below which rows are shared out one by one
 
 
 @record(eq=False)
 class Stitched:
-    """Parts [start, end) over `rows` rows, `block` at a time. `local`: the roots that have memory for one block."""
+    """Parts [start, end) over `rows` rows, `block` at a time. `local`: the roots that have memory for one block.
+
+    `axis`: of a part's own, those of one entry apart, which has the rows; `shared`: whether threads share them out.
+    """
 
     start: int
     end: int
     rows: int
     block: int
     local: frozenset[int]
+    axis: int
+    shared: bool
 
 
 def stitched(schedule: Schedule) -> list[Stitched]:
@@ -36,9 +50,9 @@ def stitched(schedule: Schedule) -> list[Stitched]:
     while start < len(schedule.parts):
         run = _Run(schedule, start)
         made = run.made(last) if run.end > start + 1 else None
-        if made is not None:
-            found.append(made)
-        start = max(run.end, start + 1)
+        end = max(run.end, start + 1)
+        found += [made] if made is not None else [each for at in range(start, end) for each in _alone(schedule, at)]
+        start = end
     return found
 
 
@@ -86,11 +100,54 @@ class _Run:
         passed = sum([types[root].nbytes for root in stored])
         touched = {root for part in schedule.parts[self.start : self.end] for root in schedule.roots_read(part)}
         touched |= set(stored)
-        row = sum([types[root].nbytes // rows for root in touched if types[root].size >= rows])
+        row = row_bytes(schedule, touched, rows)
         block = max(1, BLOCK_BYTES // max(1, row) // MULTIPLE) * MULTIPLE
         if passed < LARGE or 2 * block > rows:
             return None
-        return Stitched(self.start, self.end, rows, block, local)
+        return Stitched(self.start, self.end, rows, block, local, 0, row * rows >= SHARED)
+
+
+def row_bytes(schedule: Schedule, roots: Iterable[int], rows: int) -> int:
+    """Bytes of one row of everything that has rows."""
+    types = schedule.types
+    return sum([types[root].nbytes // rows for root in roots if types[root].size >= rows])
+
+
+def _alone(schedule: Schedule, at: int) -> list[Stitched]:
+    """A part by itself, if it is large and has rows."""
+    part = schedule.parts[at]
+    axis = _axis(schedule, part)
+    if axis is None or not isinstance(part, Loop | Fold):
+        return []
+    shape = part.shape if isinstance(part, Loop) else schedule.types[part.node.inputs[0]].shape
+    rows = tuple([size for size in shape if size != 1])[axis]
+    steps: dict[int, int] = {}
+    for view in views_read(schedule, part):
+        maker = schedule.nodes.get(view.root)
+        step = view.squeezed()[1][axis]
+        if (maker is not None and maker.op is IOTA) or steps.setdefault(view.root, step) != step:
+            return []
+    stored = [id for id in schedule.made_by(part) if id in schedule.stored]
+    row = row_bytes(schedule, {*schedule.roots_read(part), *stored}, rows)
+    if axis or row * WIDE < GRAIN:
+        block = max(1, GRAIN // max(1, row) // WIDE) * WIDE
+    else:
+        block = MULTIPLE if rows >= FEW * MULTIPLE else 1
+    if row * rows < SHARED or 2 * block > rows:
+        return []
+    return [Stitched(at, at + 1, rows, block, frozenset(), axis, True)]
+
+
+def _axis(schedule: Schedule, part: Part) -> int | None:
+    """The first axis that a part keeps, those of one entry apart."""
+    if isinstance(part, Loop):
+        return 0 if part.shape and 0 not in part.shape else None
+    if not isinstance(part, Fold):
+        return None
+    shape = schedule.types[part.node.inputs[0]].shape
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    kept = [place for place, axis in enumerate(axes) if axis not in part.node.params.axes]
+    return kept[0] if kept and 0 not in shape else None
 
 
 def _rows(schedule: Schedule, part: Part) -> int | None:

@@ -1,8 +1,8 @@
 /* A Python callable around one generated function: checks its arrays, makes its results, lends it an arena.
 
    The generated function has the signature of `Run` and knows nothing of Python, so it compiles fast; this file is
-   compiled once for a Python and a NumPy. The arena is kept between calls; a call that finds it lent out, because
-   another thread is inside, gets one of its own. */
+   compiled once for a Python and a NumPy. A small arena is kept between calls; a call that finds it lent out, because
+   another thread is inside, gets one of its own. A large one is given back: a program of many kernels would hold all. Python's tracemalloc is told of arenas, as NumPy tells it of arrays. */
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <Python.h>
@@ -13,9 +13,10 @@
 #include <stdlib.h>
 
 #define SMALL 16384 /* bytes of arena that are taken from the stack */
+#define KEPT 1048576 /* bytes of the largest arena that is kept between calls */
 #define FEW 64      /* operands and results for which no list is allocated */
 
-typedef void (*Run)(char *const *operands, char *const *results, char *arena);
+typedef void (*Run)(char *const *operands, char *const *results, char *arena, const void *team);
 
 typedef struct {
     PyObject_HEAD
@@ -28,13 +29,22 @@ typedef struct {
     npy_intp **shapes;
     size_t arena;
     int releases, packs;       /* give up the interpreter's lock while running; return a tuple always */
+    const void *team;          /* the threads that share out parts of it, if any do */
     _Atomic(void *) kept;
     PyObject *owner;           /* keeps the library loaded */
 } Kernel;
 
 static void *fresh_arena(size_t bytes) {
     void *made = NULL;
-    return posix_memalign(&made, 64, bytes) ? NULL : made;
+    if (posix_memalign(&made, 64, bytes)) return NULL;
+    PyTraceMalloc_Track(0, (uintptr_t)made, bytes);
+    return made;
+}
+
+static void free_arena(void *arena) {
+    if (arena == NULL) return;
+    PyTraceMalloc_Untrack(0, (uintptr_t)arena);
+    free(arena);
 }
 
 /* The memory of an operand; a copy, which is put in *held, where it is not row-major, aligned and native. */
@@ -93,12 +103,12 @@ static PyObject *called(PyObject *self, PyObject *const *args, size_t flags, PyO
     }
     if (kernel->releases) {
         Py_BEGIN_ALLOW_THREADS
-        kernel->run(pointers, pointers + takes, arena);
+        kernel->run(pointers, pointers + takes, arena, kernel->team);
         Py_END_ALLOW_THREADS
     } else {
-        kernel->run(pointers, pointers + takes, arena);
+        kernel->run(pointers, pointers + takes, arena, kernel->team);
     }
-    if (arena != local) free(atomic_exchange(&kernel->kept, arena));
+    if (arena != local) free_arena(kernel->arena <= KEPT ? atomic_exchange(&kernel->kept, arena) : arena);
     if (gives == 1 && !kernel->packs) {
         made = objects[takes];
         objects[takes] = NULL;
@@ -128,7 +138,7 @@ static void kernel_free(PyObject *self) {
     free(kernel->descrs);
     free(kernel->ranks);
     free(kernel->shapes);
-    free(atomic_load(&kernel->kept));
+    free_arena(atomic_load(&kernel->kept));
     Py_XDECREF(kernel->owner);
     type->tp_free(self);
     Py_DECREF(type);
@@ -157,14 +167,15 @@ PyObject *torchlean_kernel_type(void) {
     return PyType_FromSpec(&spec);
 }
 
-/* make(type, address, operand bytes, result dtypes, result shapes, arena bytes, releases, packs, owner) */
+/* make(type, address, operand bytes, result dtypes, result shapes, arena bytes, releases, packs, team, owner) */
 PyObject *torchlean_kernel(PyObject *arguments) {
     PyTypeObject *type;
     PyObject *bytes, *dtypes, *shapes, *owner;
-    unsigned long long address, arena;
+    unsigned long long address, arena, team;
     int releases, packs;
-    if (!PyArg_ParseTuple(arguments, "O!KO!O!O!KppO", &PyType_Type, &type, &address, &PyTuple_Type, &bytes,
-                          &PyTuple_Type, &dtypes, &PyTuple_Type, &shapes, &arena, &releases, &packs, &owner))
+    if (!PyArg_ParseTuple(arguments, "O!KO!O!O!KppKO", &PyType_Type, &type, &address, &PyTuple_Type, &bytes,
+                          &PyTuple_Type, &dtypes, &PyTuple_Type, &shapes, &arena, &releases, &packs, &team,
+                          &owner))
         return NULL;
     Kernel *kernel = (Kernel *)type->tp_alloc(type, 0);
     if (kernel == NULL) return NULL;
@@ -175,6 +186,7 @@ PyObject *torchlean_kernel(PyObject *arguments) {
     kernel->arena = (size_t)arena;
     kernel->releases = releases;
     kernel->packs = packs;
+    kernel->team = (const void *)(uintptr_t)team;
     kernel->owner = Py_NewRef(owner);
     kernel->bytes = calloc((size_t)kernel->takes + 1, sizeof *kernel->bytes);
     kernel->descrs = calloc((size_t)kernel->gives + 1, sizeof *kernel->descrs);

@@ -22,6 +22,10 @@ C_TYPE = MappingProxyType(
         DType.U64: "uint64_t",
         DType.F32: "float",
         DType.F64: "double",
+        DType.C64: "float _Complex",
+        DType.C128: "double _Complex",
+        DType.F16: "uint16_t",  # words: arithmetic is in `halves`
+        DType.BF16: "uint16_t",
     }
 )
 SUFFIX = MappingProxyType({DType.F32: "f", DType.F64: ""})  # of literals and of built-in functions
@@ -39,6 +43,10 @@ def literal(dtype: DType, bits: int) -> str:
         text = repr(float(value)) if dtype is DType.F64 else str(np.float32(value))  # the shortest that reads back
         text += "" if set(text) & set(".e") else ".0"
         return f"({text}{suffix})" if text[0] == "-" else f"{text}{suffix}"
+    if dtype.is_complex:
+        half = dtype.width // 2
+        part = DType.F32 if half == 32 else DType.F64
+        return f"__builtin_complex({literal(part, bits & ((1 << half) - 1))}, {literal(part, bits >> half)})"
     if dtype.kind.name == "SIGNED":
         value = bits - (1 << dtype.width) if bits >> (dtype.width - 1) else bits
         if value == -(2**63):
@@ -53,6 +61,13 @@ def float_of(dtype: DType, bits: int) -> float:
     return struct.unpack(number, struct.pack(word, bits))[0]
 
 
+def vector_type(dtype: DType, lanes: int) -> tuple[str, str]:
+    """The name of a vector of so many entries, which may lie anywhere, and its declaration."""
+    name, size = f"vector_{dtype.short}_{lanes}", dtype.carrier.itemsize
+    attributes = f"vector_size({lanes * size}), aligned({size}), may_alias"
+    return name, f"typedef {C_TYPE[dtype]} {name} __attribute__(({attributes}));"
+
+
 def zero(dtype: DType) -> str:
     return literal(dtype, 0)
 
@@ -63,6 +78,9 @@ def one(dtype: DType) -> str:
 
 def number(dtype: DType, value: float) -> str:
     """A number that the dtype holds exactly."""
+    if dtype.is_complex:
+        part = DType.F32 if dtype is DType.C64 else DType.F64
+        return f"__builtin_complex({number(part, value)}, {zero(part)})"
     if dtype is DType.F32:
         return literal(dtype, struct.unpack("<I", struct.pack("<f", value))[0])
     if dtype is DType.F64:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from torchlean.backends.compiled import complexes, halves
 from torchlean.backends.compiled.arena import Arena
 from torchlean.backends.compiled.calls import CALLS, Operand
 from torchlean.backends.compiled.expressions import EXPRESSIONS, helpers
@@ -26,26 +27,49 @@ from torchlean.record import record
 
 # GCC 12 vectorises a sequential sum that runs backwards along its inner axis, and adds the wrong entries. An empty
 # `asm` keeps a loop from being vectorised; folds that have nothing to vectorise over carry one.
+# Headers would be most of what is compiled for a small program: what is used of them is declared here.
 HEAD = """#define IN_ORDER __asm__ volatile("")
-#include <float.h>
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#define FLT_MAX __FLT_MAX__
+#define DBL_MAX __DBL_MAX__
+#define INT64_MIN (-__INT64_MAX__ - 1)
+#define memcpy __builtin_memcpy
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
 """
-ARGUMENTS = "(char *const *restrict in, char *const *restrict out, char *restrict arena)"
-ENTRY = f"void torchlean_run{ARGUMENTS}"
+TEAM = """typedef void (*Task)(const void *frame, int64_t start, int64_t stop, char *scratch);
+typedef struct Team {
+    void (*each)(const struct Team *, Task, const void *, int64_t size, int64_t step, int64_t pieces, int64_t scratch,
+                 char *own);
+} Team;
+typedef struct { char *const *in, *const *out; char *arena; } Frame;
+"""
+TASK = "(const void *given, int64_t start, int64_t stop, char *restrict scratch)"
+UNPACKED = (
+    "    const Frame *frame = given;",
+    "    char *const *restrict in = frame->in, *const *restrict out = frame->out;",
+    "    char *restrict arena = frame->arena;",
+)
 MOST_INLINED = 2  # calls of one function
 PIECE = 200  # lines of a function that only calls others
 
 
 @record(eq=False)
 class Program:
-    """`source`: what is compiled; `annotated`: the same with nodes, capsules and the user's lines as comments."""
+    """`source`: what is compiled; `annotated`: the same with nodes, capsules and the user's lines as comments.
+
+    `shared`: whether threads share parts of it out.
+    """
 
     source: str
     annotated: str
     arena: int
+    shared: bool
 
 
 def write(schedule: Schedule, chain: Toolchain) -> Program:
@@ -62,6 +86,9 @@ class _Writer:
         self.lines: list[str] = []
         self.runs = stitched(schedule)
         self.run: Stitched | None = None
+        self.main: list[str] = []  # the lines around a run
+        self.tasks = 0
+        self.shared = False
         self.rare = RareParts()
         self.arena = Arena(schedule, self.runs)
         self.inputs = {id: position for position, id in enumerate(schedule.group.inputs)}
@@ -71,18 +98,19 @@ class _Writer:
         starts, ends = {run.start: run for run in self.runs}, {run.end - 1 for run in self.runs}
         for at, part in enumerate(self.schedule.parts):
             if at in starts:
-                self._begin(starts[at])
+                self.run, self.main, self.lines = starts[at], self.lines, []
             indent = "    " if self.run is None else "        "
             self.lines += [f"{indent}{comment(line)}" for line in self._described(part)]
             if not self._is_empty(part):
                 self.lines.append(f"{indent}{self._part(part)}")
-            if at in ends:
-                self.run = None
-                self.lines.append("    }")
+            if at in ends and self.run is not None:
+                task = self._run_of(self.run, self.lines)
+                self.run, self.lines = None, self.main
+                self.lines.append(f"    {task}")
         body = "\n".join([*[self._definition(text) for text in self.texts], "", *self._main(), ""])
-        annotated = "\n".join([HEAD, *helpers(body), "", body])
+        annotated = "\n".join([HEAD + TEAM if self.tasks else HEAD, *helpers(body), "", body])
         kept = [line for line in annotated.split("\n") if not line.lstrip().startswith("//")]
-        return Program("\n".join(kept), annotated, self.arena.size)
+        return Program("\n".join(kept), annotated, self.arena.size, self.shared)
 
     def _definition(self, text: str) -> str:
         """A function that is called from many places is compiled once: inlining it would cost more than it gives."""
@@ -91,8 +119,12 @@ class _Writer:
 
     def _main(self) -> list[str]:
         """The function that is called, in pieces where it is long: compilers are not linear in the size of one."""
+        team = "Team" if self.tasks else "void"
+        given = f"(char *const *restrict in, char *const *restrict out, char *restrict arena, const {team} *team)"
+        entry = f"void torchlean_run{given} {{"
+        frame = ["    const Frame frame = {in, out, arena};"] if self.tasks else []
         if len(self.lines) <= PIECE:
-            return [f"{ENTRY} {{", *self.lines, "}"]
+            return [entry, *frame, *self.lines, "}"]
         pieces: list[list[str]] = [[]]
         depth = 0
         for line in self.lines:
@@ -102,15 +134,33 @@ class _Writer:
             depth += line.count("{") - line.count("}") if "//" not in line else 0
         lines: list[str] = []
         for number, piece in enumerate(pieces):
-            lines += [f"static __attribute__((noinline)) void piece_{number}{ARGUMENTS} {{", *piece, "}", ""]
-        calls = [f"    piece_{number}(in, out, arena);" for number in range(len(pieces))]
-        return [*lines, f"{ENTRY} {{", *calls, "}"]
+            lines += [f"static __attribute__((noinline)) void piece_{number}{given} {{", *frame, *piece, "}", ""]
+        calls = [f"    piece_{number}(in, out, arena, team);" for number in range(len(pieces))]
+        return [*lines, entry, *calls, "}"]
 
-    def _begin(self, run: Stitched) -> None:
-        self.run = run
-        block, rows = run.block, run.rows
-        self.lines.append(f"    for (int64_t r = 0; r < {rows}; r += {block}) {{")
-        self.lines.append(f"        const int64_t rows = r + {block} < {rows} ? {block} : {rows} - r;")
+    def _run_of(self, run: Stitched, lines: list[str]) -> str:
+        """The task of a run, and its call."""
+        block = run.block
+        if run.end == run.start + 1:
+            head = ["    {", "        const int64_t r = start, rows = stop - start;"]
+        else:
+            head = [
+                f"    for (int64_t r = start; r < stop; r += {block}) {{",
+                f"        const int64_t rows = r + {block} < stop ? {block} : stop - r;",
+            ]
+        scratch = self.arena.scratch[run.start]
+        return self._task([*head, *lines, "    }"], run.rows, block, 4, scratch, run.shared)
+
+    def _task(self, lines: list[str], size: int, step: int, pieces: int, scratch: int, shared: bool) -> str:
+        """A function that does the tasks [start, stop), and the call that does all or has threads share them out."""
+        name = f"task_{self.tasks}"
+        self.tasks += 1
+        self.texts.append("\n".join([f"static void {name}{TASK} {{", *UNPACKED, *lines, "}", ""]))
+        own = self.arena.workspace(scratch)
+        if not shared:
+            return f"{name}(&frame, 0, {size}, {own});"
+        self.shared = True
+        return f"team->each(team, {name}, &frame, {size}, {step}, {pieces}, {scratch}, {own});"
 
     def _is_empty(self, part: Part) -> bool:
         types = self.schedule.types
@@ -162,8 +212,11 @@ class _Writer:
         for node in part.inlined:
             self._compute(body, part, node)
         term = self._operand(body, part, source)
-        text = fold_body(body, part.node, term, self.schedule.types[source], self.schedule.types)
-        return self._emit("fold", body, text)
+        types = self.schedule.types
+        made = fold_body(body, part.node, term, types[source], types, self.chain.lanes)
+        for helper in made.helpers:
+            self._shared(helper)
+        return self._emit("fold", body, made.text)
 
     def _call(self, part: Call) -> str:
         node, types = part.node, self.schedule.types
@@ -183,7 +236,11 @@ class _Writer:
         body.workspace = made.workspace > 0
         for helper in made.helpers:
             self._shared(helper)
-        return self._emit(node.op.name, body, text, self.arena.workspace(made.workspace) if made.workspace else "")
+        if made.tasks == 1:
+            return self._emit(node.op.name, body, text, self.arena.workspace(made.workspace) if made.workspace else "")
+        body.ranged = True
+        line = self._emit(node.op.name, body, text, "scratch" if made.workspace else "")
+        return self._task([f"    {line}"], made.tasks, 1, made.pieces, made.workspace, True)
 
     def _literal(self, view: View) -> str | None:
         maker = self.schedule.nodes.get(view.root)
@@ -198,7 +255,10 @@ class _Writer:
     # -- bodies ----------------------------------------------------------------------------------------------------
     def body(self, shape: Shape) -> Body:
         made = Body(shape, self.schedule.types, self.schedule.nodes, self.rare)
-        made.rows = 0 if self.run is None else self.run.rows
+        if self.run is not None:
+            made.rows, made.axis = self.run.rows, self.run.axis
+            if self.run.shared and self.run.end > self.run.start + 1:
+                made.ahead, made.outside = self.run.block, self.schedule.in_memory() - self.run.local
         return made
 
     def view_of(self, id: int) -> View:
@@ -209,7 +269,12 @@ class _Writer:
         types = self.schedule.types
         operands = tuple([self._operand(body, part, id) for id in node.inputs])
         given = tuple([types[id].dtype for id in node.inputs])
-        body.define(out, EXPRESSIONS[node.op](node.params, given, types[out].dtype, operands))
+        made = types[out].dtype
+        text = halves.special(node.op, given[0], made, operands) or complexes.special(node.op, made, operands)
+        if text is None:
+            wide = tuple([halves.wide(each) for each in given])
+            text = EXPRESSIONS[node.op](node.params, wide, halves.wide(made), operands)
+        body.define(out, halves.rounded(made, text))
 
     def _operand(self, body: Body, part: Loop | Fold, id: int) -> str:
         view = self.view_of(id)
@@ -239,6 +304,8 @@ class _Writer:
             passed.append(workspace)
         if self.run is not None:
             passed.append("rows")
+        if body.ranged:
+            passed += ["start", "stop"]
         return f"{name}({', '.join(passed)});"
 
     def _ahead(self, root: int, steps: Mapping[int, int]) -> str:
