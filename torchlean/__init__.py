@@ -26,7 +26,7 @@ from torchlean.transforms.api import complex_grad, eval_shape, grad, jvp, linear
 from torchlean.transforms.batching import vmap
 
 if TYPE_CHECKING:
-    from torchlean import debug, nn, numpy, optim, random, report
+    from torchlean import debug, export, nn, numpy, optim, random, report
     from torchlean.backends import profiles
     from torchlean.backends.capsule import (
         Bitwise,
@@ -59,6 +59,7 @@ _MODULES = MappingProxyType(
     {
         "data": "torchlean.data",
         "debug": "torchlean.debug",
+        "export": "torchlean.export",
         "nn": "torchlean.nn",
         "numpy": "torchlean.numpy",
         "optim": "torchlean.optim",
@@ -140,6 +141,7 @@ __all__ = [
     "errors",
     "eval_shape",
     "explain",
+    "export",
     "fori_loop",
     "grad",
     "guarded",

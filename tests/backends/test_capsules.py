@@ -153,7 +153,7 @@ def test_cuda_is_refused_and_cpu_is_strict() -> None:
     assert profiles.named("fast_cpu") is profiles.fast_cpu
     with pytest.raises(ConfigError) as unknown:
         profiles.named("slow_cpu")
-    names = "checked_cpu, fast_cpu, reference_cpu, numpy_cpu"
+    names = "checked_cpu, fast_cpu, reference_cpu, numpy_cpu, xla_cpu"
     assert text_of(unknown) == f"unknown profile slow_cpu (maintained profiles: {names})"
 
 

@@ -93,7 +93,7 @@ def test_dialects() -> None:
         lowered.as_text("hlo")
     assert str(refused.value).splitlines() == [
         "unknown dialect 'hlo' for the text of loss",
-        "  expected: torchlean, planned, python",
+        "  expected: torchlean, planned, python, stablehlo",
         "  got:      'hlo'",
         "  fix:      use one of these; .as_json() has the graph, the plan and more as data",
     ]

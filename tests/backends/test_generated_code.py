@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from backends.toolbox import Array, normal, same_bits, traced
+from backends.toolbox import Array, normal, same_bits, traced, tried
 
+import torchlean as tl
 from torchlean.backends import (
+    CapsuleModule,
     Executable,
     Expression,
     Profile,
     accept,
+    always_available,
     plan,
     profiles,
     reference,
 )
-from torchlean.errors import BindError
+from torchlean.errors import BindError, InternalError
 from torchlean.ir import ops
 from torchlean.ir.evaluate import denote
 from torchlean.ir.graph import Graph
+from torchlean.ir.ops.elementwise import EXP
 
 PROFILES = (profiles.reference_cpu, profiles.numpy_cpu)
 
@@ -262,6 +267,40 @@ def test_arguments_of_other_types_are_refused_when_checked() -> None:
         "  got:      f32[4]\n"
         "  fix:      lower the function again for these types"
     )
+
+
+def wide_exp() -> CapsuleModule:
+    """A module whose exp gives float64 for float32."""
+    held = next(made for made in reference.MODULE.capsules if made.op is EXP)
+    handler = replace(held.handler, provider="wide", make=lambda params, types: lambda x: np.exp(x, dtype=np.float64))
+    return tried(
+        CapsuleModule(name="wide", capsules=(replace(held, provider="wide", handler=handler),), probe=always_available)
+    )
+
+
+WIDE_EXP = (
+    "{} returned another type than it was bound for\n"
+    "  expected: f32[3]\n"
+    "  got:      float64[3]\n"
+    "  fix:      correct the kernel; `torchlean evidence run --capsule {}` tries it"
+)
+
+
+def test_results_of_other_types_are_refused_when_checked_and_name_their_capsule() -> None:
+    profile = profiles.reference_cpu.with_modules(wide_exp())
+    made = Executable(accept(plan(traced(lambda x: (x + x, ops.exp(x)), normal(3)), profile)))
+    with pytest.raises(InternalError) as refused:
+        made.checked(normal(3))
+    assert str(refused.value).splitlines()[:4] == WIDE_EXP.format("wide.exp", "wide.exp").splitlines()
+
+
+def test_a_session_refuses_them_at_once() -> None:
+    with (
+        tl.Session(profiles.reference_cpu.with_modules(wide_exp())) as session,
+        pytest.raises(InternalError) as refused,
+    ):
+        ops.exp(session.array(normal(3)))
+    assert str(refused.value).splitlines()[:4] == WIDE_EXP.format("wide.exp", "wide.exp").splitlines()
 
 
 def test_floating_point_warnings_are_silent_inside_and_as_before_outside() -> None:

@@ -14,7 +14,8 @@ from torchlean.conformance.kit.bounds import same_bits
 from torchlean.conformance.kit.calls import Trial, calls_of, defined, lone_node, run_kernel
 from torchlean.conformance.samples.larger import normal
 from torchlean.evidence.claim import CLAIMS, Outcome
-from torchlean.evidence.ledger import Measured
+from torchlean.evidence.ledger import Environment, Measured
+from torchlean.evidence.standing import Standing
 from torchlean.ir.graph import Graph
 from torchlean.ir.tracing import trace_flat
 from torchlean.ir.types import type_of_array
@@ -24,6 +25,13 @@ Array = np.ndarray[Any, Any]
 __all__ = ["Array", "calls", "defined", "lone_node", "normal", "run_kernel", "same_bits", "traced", "tried"]
 
 
+class _Assumed(Measured):
+    """A ledger that says the same under every value of a switch."""
+
+    def _standing(self, capsule: Any, claim: str, environment: Environment) -> Standing:
+        return super()._standing(capsule, claim, ())
+
+
 def tried(module: CapsuleModule) -> CapsuleModule:
     """The module with a ledger that says every claim was just tried and held: for tests of what else a plan needs."""
     outcomes = [
@@ -31,7 +39,7 @@ def tried(module: CapsuleModule) -> CapsuleModule:
         for made in module.capsules
         for claim in CLAIMS
     ]
-    return replace(module, ledger=Measured(outcomes))
+    return replace(module, ledger=_Assumed(outcomes))
 
 
 def traced(function: Callable[..., Any], *arrays: Array, name: str = "graph") -> Graph:

@@ -26,7 +26,7 @@ from torchlean.ir.ops.loss import CROSS_ENTROPY
 from torchlean.ir.ops.spread import REDUCE_SUM
 
 MAINTAINED = [
-    pytest.param(module, made, id=made.name)
+    pytest.param(module, made, id=made.name, marks=[pytest.mark.slow] if module.name == "xla" else [])  # all compile
     for module in {module.name: module for profile in profiles.MAINTAINED for module in profile.modules}.values()
     for made in module.capsules
 ]

@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 
 from torchlean.backends.audit import PlanAudit, audit, obligations
 from torchlean.backends.capsule import Capsule
-from torchlean.backends.plan import Plan, Step
+from torchlean.backends.plan import Plan, Step, foreign_inside
 from torchlean.backends.policy import AssurancePolicy
 from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
+from torchlean.backends.sharding import faults, spec_text
 from torchlean.backends.vocabulary import (
     OBLIGATIONS,
     Claim,
@@ -74,7 +75,11 @@ def accept(plan: Plan) -> AcceptedPlan:
     except GraphError as fault:
         raise PlanRejected(f"the plan's graph is not sound: {fault}") from None
     drift = plan.profile.drift()
-    failures = list(dict.fromkeys(_failures(plan))) if drift is None else [f"{drift}: plan again"]
+    failures = (
+        list(dict.fromkeys([*_placement_failures(plan), *_failures(plan)]))
+        if drift is None
+        else [f"{drift}: plan again"]
+    )
     if failures:
         shown = [f"  {failure}" for failure in failures[:_MOST_LISTED]]
         more = [f"  … and {len(failures) - _MOST_LISTED} more"] if len(failures) > _MOST_LISTED else []
@@ -82,6 +87,28 @@ def accept(plan: Plan) -> AcceptedPlan:
         head = f"plan of {plan.graph.name} rejected under profile {plan.profile.name!r}: {count}"
         raise PlanRejected("\n".join([head, *shown, *more]))
     return AcceptedPlan(plan, audit(plan), _TOKEN)
+
+
+def _placement_failures(plan: Plan) -> Iterator[str]:
+    """What is wrong with how a plan lays arguments and results on a mesh."""
+    partitioning, mesh = plan.partitioning, plan.profile.mesh
+    if partitioning is None or mesh is None:
+        if mesh is not None:
+            yield "the profile has a mesh, the plan no partitioning"
+        if partitioning is not None:
+            yield "the plan has a partitioning, the profile no mesh"
+        return
+    if partitioning.mesh != mesh:
+        yield f"the plan is partitioned over {partitioning.mesh}, the profile's mesh is {mesh}"
+    for what, placed, types in (
+        ("arguments", partitioning.inputs, plan.graph.input_types),
+        ("results", partitioning.outputs, plan.graph.output_types),
+    ):
+        if tuple([one.type for one in placed]) != types:
+            yield f"the partitioning is of {len(placed)} {what} of other types than the graph has"
+    for one in (*partitioning.inputs, *partitioning.outputs):
+        for what, expected, got, _ in () if one.spec is None else faults(one.spec, mesh, one.type):
+            yield f"the sharding {spec_text(one.spec)} of {one.path} {what}: expected {expected}, got {got}"
 
 
 def _failures(plan: Plan) -> Iterator[str]:
@@ -104,6 +131,9 @@ def _inner_failures(node: Node, step: Step, profile: Profile) -> Iterator[str]:
     if len(held) != len(step.inner):
         yield f"{label(node.op)} holds {len(held)} sub-graphs, but its step has {len(step.inner)} plans for them"
         return
+    foreign = foreign_inside(step.capsule, step.inner)
+    if foreign is not None:
+        yield f"{step.capsule.name} {foreign} (step %{node.outputs[0]}, {node.where})"
     for graph, inner in zip(held, step.inner, strict=True):
         if inner.graph is not graph and inner.graph != graph:
             yield f"the plan of {inner.graph.name} inside {label(node.op)} is of another graph than the node holds"
@@ -172,9 +202,10 @@ def _evidence_failures(capsule: Capsule, module: CapsuleModule, policy: Assuranc
     for obligation in OBLIGATIONS:
         held = module.standing(capsule, obligation)
         if held is not None and held.state not in enough:
+            under = "".join([f"{variable}={value} " for variable, value in module.environment_of(capsule)])
             yield (
-                f"{capsule.name} has no admissible {obligation} evidence for {label(capsule.op)}: "
-                f"{held.state}, {held.reason}; to refresh it: torchlean evidence run --capsule {capsule.name}"
+                f"{capsule.name} has no admissible {obligation} evidence for {label(capsule.op)}: {held.state}, "
+                f"{held.reason}; to refresh it: {under}torchlean evidence run --capsule {capsule.name}"
             )
 
 

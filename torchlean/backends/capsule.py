@@ -120,7 +120,10 @@ class Bitwise:
 
 @dataclass(frozen=True, slots=True)
 class Ulp:
-    """Within `n` units in the last place of the definition; 0 means equal as numbers (the sign of zero may differ)."""
+    """Within `n` units in the last place of the definition; 0 means equal as numbers (the sign of zero may differ).
+
+    Both parts of a complex number are measured in units of the larger one.
+    """
 
     n: int
 
@@ -144,11 +147,21 @@ class Normwise:
 
 
 @dataclass(frozen=True, slots=True)
+class OfFinite:
+    """`bound`, where the operands are finite: of ops of single entries, those in the entry's place; else all of them.
+
+    For kernels to which an infinity or a NaN means something else than to the definition.
+    """
+
+    bound: Ulp | Relative | Normwise
+
+
+@dataclass(frozen=True, slots=True)
 class Unstated:
     """No distance to the definition is claimed."""
 
 
-ValueBound = Bitwise | Ulp | Relative | Normwise | Unstated
+ValueBound = Bitwise | Ulp | Relative | Normwise | OfFinite | Unstated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from torchlean.backends.accept import AcceptedPlan
-from torchlean.backends.grouping import Unit, units
+from torchlean.backends.grouping import Unit, refuse_scattered, units
 from torchlean.backends.handler import Expression, Fused, Kernel, Session, Traits, bind_capsule, guard_capsule
 from torchlean.backends.plan import Plan
 from torchlean.errors import InternalError
@@ -62,6 +62,7 @@ class _Line:
 
 def generate(accepted: AcceptedPlan, session: Session | None = None) -> Generated:
     """Bind every kernel of the plan and write the function."""
+    refuse_scattered(accepted.plan)
     module = _Module(session)
     body = _written(accepted, module).finish()
     source = "\n".join([*module.legend(), *module.functions, *body, "", *module.listings])

@@ -16,6 +16,7 @@ from typing import Any
 from torchlean.backends.capsule import Capsule
 from torchlean.backends.plan import Plan, Step, inner_plans
 from torchlean.backends.profile import Profile
+from torchlean.backends.sharding import spec_text
 from torchlean.backends.vocabulary import OBLIGATIONS, label
 from torchlean.ir.difference import Difference, diff
 from torchlean.ir.printer import folded_html, node_text
@@ -168,7 +169,7 @@ def compare(before: Plan, after: Plan) -> PlanDifference:
         before=before,
         after=after,
         graphs=graphs,
-        settings=_settings(before.profile, after.profile),
+        settings=(*_settings(before.profile, after.profile), *_placements(before, after)),
         changes=tuple(changes),
         expansions=tuple(_expansions(before, after)),
         inside=tuple(inside),
@@ -274,6 +275,7 @@ def settings_of(profile: Profile) -> dict[str, str]:
         "name": profile.name,
         "device": str(profile.device),
         "modules": ", ".join([module.name for module in profile.modules]),
+        "mesh": str(profile.mesh or "none"),
         "assurance": policy.label,
         "required vjp": str(policy.vjp),
         "required order": str(policy.reduction or "any"),
@@ -289,6 +291,23 @@ def settings_of(profile: Profile) -> dict[str, str]:
 def _settings(before: Profile, after: Profile) -> tuple[Fact, ...]:
     old, new = settings_of(before), settings_of(after)
     return tuple([(what, old[what], new[what]) for what in new if old[what] != new[what]])
+
+
+def _placements(before: Plan, after: Plan) -> tuple[Fact, ...]:
+    """Arguments and results that lie on the mesh in another way."""
+    if before.partitioning is None or after.partitioning is None:
+        return ()  # the settings say that one has a mesh
+    pairs = [
+        *zip(before.partitioning.inputs, after.partitioning.inputs, strict=False),
+        *zip(before.partitioning.outputs, after.partitioning.outputs, strict=False),
+    ]
+    return tuple(
+        [
+            (f"sharding of {new.path}", spec_text(old.spec), spec_text(new.spec))
+            for old, new in pairs
+            if old.spec != new.spec
+        ]
+    )
 
 
 def _expansions(before: Plan, after: Plan) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from torchlean.backends.audit import evidence_record
 from torchlean.backends.cost import cost
 from torchlean.backends.executable import Executable
+from torchlean.backends.grouping import collectives
 from torchlean.backends.plan import all_steps
 from torchlean.backends.target import this_machine
 from torchlean.errors import SerializationError
@@ -49,6 +50,10 @@ def document(name: str, graph: Graph, executable: Executable) -> dict[str, Any]:
             "evidence": evidence_record(profile, used.values()),
         },
     }
+    exchanged = collectives(plan)
+    if exchanged is not None and plan.partitioning is not None:
+        content["collectives"] = exchanged.as_json()
+        content["provenance"]["partitioning"] = plan.partitioning.as_json()
     try:
         content["graph"] = read_json(dumps(graph))
     except SerializationError as refused:

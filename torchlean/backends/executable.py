@@ -10,7 +10,7 @@ import numpy as np
 from torchlean.backends.accept import AcceptedPlan
 from torchlean.backends.audit import PlanAudit
 from torchlean.backends.codegen import generate
-from torchlean.backends.handler import Session
+from torchlean.backends.handler import Session, wrong_result
 from torchlean.backends.plan import Plan
 from torchlean.errors import BindError, InternalError, message
 from torchlean.ir.types import show_types, type_of_array
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Executable:
-    """`call(*arrays)` is the generated function itself: it trusts its arguments' types. `checked` tests them first.
+    """`call(*arrays)` is the generated function itself: it trusts types. `checked` tests those of what goes in and out.
 
     `source` is what runs; `plan` and `audit` are what was accepted. Results share no memory with arguments, constants
     or one another.
@@ -48,19 +48,27 @@ class Executable:
         return self.accepted.audit
 
     def checked(self, *arrays: Array) -> tuple[Array, ...]:
-        """`call`, after comparing the arguments' types with the graph's; BindError names the first that differs."""
-        wanted = self.plan.graph.input_types
+        """`call`, comparing the types of arguments and results with the graph's: BindError when the arguments differ,
+        InternalError naming the capsule whose result does.
+        """
+        graph = self.plan.graph
+        wanted = graph.input_types
         given = tuple([type_of_array(array) for array in arrays])
         if given != wanted:
             raise BindError(
                 message(
-                    f"the arguments of {self.plan.graph.name} have other types than it was planned for",
+                    f"the arguments of {graph.name} have other types than it was planned for",
                     expected=show_types(wanted),
                     got=show_types(given),
                     fix="lower the function again for these types",
                 )
             )
-        return self.call(*arrays)
+        results = self.call(*arrays)
+        makers = {id: step.capsule.name for step in self.plan.steps for id in step.node.outputs}
+        for id, type, result in zip(graph.outputs, graph.output_types, results, strict=True):
+            if result.shape != type.shape or result.dtype != type.dtype.carrier:
+                raise wrong_result(makers.get(id, "an argument"), type, result)
+        return results
 
     def __repr__(self) -> str:
         return f"<Executable {self.plan!r}>"

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from typing import Any
 
-from torchlean.backends.handler import Group, Grouper, grouper_of
-from torchlean.backends.plan import Plan
+from torchlean.backends.collectives import Collective, Collectives
+from torchlean.backends.handler import Group, Grouper, grouper_of, runs_bodies
+from torchlean.backends.plan import Plan, all_steps
+from torchlean.backends.sharding import Layout, ShardedGroup
+from torchlean.backends.vocabulary import label
+from torchlean.errors import PlanRejected, message
 from torchlean.ir.graph import is_effect
 from torchlean.record import record
+
+MOST_NAMED = 6
 
 
 @record(eq=False)
@@ -31,6 +38,52 @@ def units(plan: Plan) -> list[Unit]:
     if not any(groupers):
         return [Unit((position,), None, None) for position in range(len(plan.steps))]
     return list(_Grouping(plan, groupers).units())
+
+
+def stablehlo(plan: Plan) -> str | None:
+    """The groups of a plan as StableHLO, each one module, those inside sub-graphs that the host runs included; None
+    where no group has such a text.
+    """
+    texts: list[str] = []
+    for held in (plan, *[inner for step in all_steps(plan) for inner in step.inner if not runs_bodies(step.capsule)]):
+        for unit in units(held):
+            if unit.group is not None and unit.grouper is not None:
+                write = getattr(unit.grouper.fuse(unit.group), "stablehlo", None)
+                if write is not None:
+                    texts.append(write())
+    if len(texts) > 1:
+        texts = [f"// group {at} of {len(texts)}\n{text}" for at, text in enumerate(texts, start=1)]
+    return "\n".join(dict.fromkeys(texts)) or None
+
+
+def collectives(plan: Plan) -> Collectives | None:
+    """What the devices of a plan's mesh exchange, read from what its group was compiled to; None without a mesh."""
+    if plan.partitioning is None:
+        return None
+    rows: list[Collective] = []
+    for unit in units(plan):
+        if unit.group is not None and unit.grouper is not None:
+            rows += getattr(unit.grouper.fuse(unit.group), "collectives", tuple)()
+    return Collectives(plan.graph.name, rows)
+
+
+def refuse_scattered(plan: Plan) -> None:
+    """PlanRejected for a plan with a mesh that is not one group: what runs elsewhere would not see whole arrays."""
+    if plan.partitioning is None:
+        return
+    alone = [plan.steps[at] for unit in units(plan) if unit.group is None for at in unit.positions]
+    strangers = [step for step in alone if grouper_of(step.capsule) is None]
+    together = sum([unit.group is not None for unit in units(plan)])
+    if strangers or together != 1:
+        named = [f"{label(step.node.op)} on {step.capsule.name} ({step.node.where})" for step in strangers[:MOST_NAMED]]
+        raise PlanRejected(
+            message(
+                f"{plan.graph.name} is planned for the mesh {plan.partitioning.mesh} and is not one executable",
+                expected="every node in one group of XLA",
+                got=f"{together} groups" + (f", and outside them {', '.join(named)}" if named else ""),
+                fix="lower what runs on the host as a program of its own, without the mesh",
+            )
+        )
 
 
 class _Grouping:
@@ -166,7 +219,7 @@ class _Grouping:
         chosen = [nodes[position] for position in everything]
         made = {id for node in chosen for id in node.outputs}
         inputs = tuple(dict.fromkeys([id for node in chosen for id in node.inputs if id not in made]))
-        group = Group(
+        group = self._made(
             nodes=tuple(chosen),
             capsules=tuple([self.plan.steps[position].capsule.name for position in everything]),
             types=self.plan.graph.types,
@@ -174,6 +227,20 @@ class _Grouping:
             outputs=tuple(dict.fromkeys(outputs)),
         )
         yield Unit(tuple(everything), group, self.groupers[batch[0]])
+
+    def _made(self, *, inputs: tuple[int, ...], outputs: tuple[int, ...], **fields: Any) -> Group:
+        """The group; of a plan with a mesh, with the layout of what it reads and returns."""
+        partitioning = self.plan.partitioning
+        if partitioning is None:
+            return Group(inputs=inputs, outputs=outputs, **fields)
+        given = dict(zip(self.plan.graph.inputs, partitioning.inputs, strict=True))
+        wanted = dict(zip(self.plan.graph.outputs, partitioning.outputs, strict=True))
+        layout = Layout(
+            mesh=partitioning.mesh,
+            inputs=tuple([given[id].spec or () if id in given else () for id in inputs]),
+            outputs=tuple([wanted[id].spec if id in wanted else None for id in outputs]),
+        )
+        return ShardedGroup(inputs=inputs, outputs=outputs, layout=layout, **fields)
 
     def _home(self, id: int, owner: dict[int, int]) -> int:
         """The last group that computes something a view is of."""

@@ -148,12 +148,16 @@ class Group:
 
 
 class Fused(Protocol):
-    """What a group was made into. `source` is what a reader sees; `workspace`: bytes held beside the results."""
+    """What a group was made into. `source` is what a reader sees; `workspace`: bytes held beside the results while it
+    runs; `keeps`: whether these stay allocated from one call to the next.
+    """
 
     @property
     def source(self) -> str: ...
     @property
     def workspace(self) -> int: ...
+    @property
+    def keeps(self) -> bool: ...
     def kernel(self, *, packs: bool) -> Callable[..., Any]:
         """The callable: an array for one result, unless `packs` asks for a tuple always."""
         ...
@@ -168,6 +172,13 @@ class Grouper(Protocol):
 def grouper_of(capsule: Capsule) -> Grouper | None:
     """The grouper of a capsule's handler, or None: its nodes run one by one."""
     return getattr(capsule.handler, "grouper", None)
+
+
+def runs_bodies(capsule: Capsule) -> bool:
+    """Whether a capsule's kernels run the sub-graphs of their nodes themselves. The steps planned inside must then have
+    the capsule's own grouper, since no other kernel is called.
+    """
+    return bool(getattr(capsule.handler, "runs_bodies", False))
 
 
 def guard_types(op: Op, node: Node, operands: tuple[TensorType, ...], declared: tuple[TensorType, ...]) -> None:
@@ -285,8 +296,13 @@ def bind_kernel(capsule: Capsule, node: Node, types: Types, session: Session | N
     return kernel.function(len(node.inputs)) if isinstance(kernel, Expression) else kernel
 
 
-def check_result(capsule: Capsule, node: Node, types: Types, results: Sequence[Any]) -> None:
-    """Compare results with their declared types; InternalError naming the capsule. For tests and first calls."""
-    for id, result in zip(node.outputs, results, strict=True):
-        if result.shape != types[id].shape or result.dtype != types[id].dtype.carrier:
-            raise InternalError(f"{capsule.name} returned {result.dtype}{list(result.shape)} for {types[id]}")
+def wrong_result(maker: str, type: TensorType, result: Any) -> InternalError:
+    """The error that names the capsule whose result has another type than its kernel was bound for."""
+    return InternalError(
+        message(
+            f"{maker} returned another type than it was bound for",
+            expected=type,
+            got=f"{result.dtype}{list(result.shape)}",
+            fix=f"correct the kernel; `torchlean evidence run --capsule {maker}` tries it",
+        )
+    )

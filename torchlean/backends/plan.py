@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchlean.backends.capsule import Capsule, TestSuite
+from torchlean.backends.handler import grouper_of, runs_bodies
 from torchlean.backends.profile import CapsuleModule, Profile
 from torchlean.backends.vocabulary import OBLIGATIONS, Label, VjpMode, is_derivative, label
 from torchlean.evidence.standing import Standing
 from torchlean.ir.graph import Graph, Node, sub_graphs
 from torchlean.ir.printer import folded_html
 from torchlean.ir.types import show_types
+
+if TYPE_CHECKING:
+    from torchlean.backends.sharding import Partitioning
 
 MAX_LINES = 200
 _MOST_CLAIMS = 4  # named in one note
@@ -35,6 +39,7 @@ class Failure(Label):
     DETERMINISM = "determinism rejected"
     UNAVAILABLE = "unavailable here"
     TYPES = "types refused"
+    BODY = "body planned elsewhere"
     PRECEDED = "preceded by its parts"
 
 
@@ -98,17 +103,27 @@ class Derivative:
 
 
 class Plan:
-    """A graph after expansion, one step per node, for a profile. Compare by identity; print to read."""
+    """A graph after expansion, one step per node, for a profile. Compare by identity; print to read.
 
-    __slots__ = ("expansions", "graph", "profile", "steps")
+    `partitioning`: how arguments and results lie on the profile's mesh, if it has one.
+    """
+
+    __slots__ = ("expansions", "graph", "partitioning", "profile", "steps")
 
     def __init__(
-        self, *, graph: Graph, profile: Profile, steps: tuple[Step, ...], expansions: tuple[Expansion, ...] = ()
+        self,
+        *,
+        graph: Graph,
+        profile: Profile,
+        steps: tuple[Step, ...],
+        expansions: tuple[Expansion, ...] = (),
+        partitioning: Partitioning | None = None,
     ) -> None:
         self.graph = graph
         self.profile = profile
         self.steps = steps
         self.expansions = expansions
+        self.partitioning = partitioning
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -130,7 +145,8 @@ class Plan:
         head += "".join([f", {variable}={value}" for variable, value in profile.switched_by or ()])
         head += ", exact evidence required" if policy.exact_evidence else ""
         head += ", stale evidence allowed" if policy.allow_stale else ""
-        return "\n".join([head, *self._lines(max_lines), *[f"  {note}" for note in self.evidence_notes()]])
+        placed = [] if self.partitioning is None else [f"  {line}" for line in self.partitioning.lines()]
+        return "\n".join([head, *placed, *self._lines(max_lines), *[f"  {note}" for note in self.evidence_notes()]])
 
     def evidence(self, step: Step) -> dict[str, Standing]:
         """How the evidence of each tested contract of a step's capsule stands here, by obligation."""
@@ -212,6 +228,7 @@ class Plan:
             "determinism": None if policy.determinism is None else str(policy.determinism),
             "environment": dict((*self.profile.settings(), *(self.profile.switched_by or ()))),
             "derivatives": [made.as_json() for made in self.derivatives()],
+            **({} if self.partitioning is None else {"partitioning": self.partitioning.as_json()}),
             **self._contents(),
         }
 
@@ -271,6 +288,17 @@ def all_plans(plan: Plan) -> Iterator[Plan]:
     for step in plan.steps:
         for inner in step.inner:
             yield from all_plans(inner)
+
+
+def foreign_inside(capsule: Capsule, inner: Sequence[Plan]) -> str | None:
+    """Why a capsule that runs sub-graphs itself does not run these, or None: a step in them is planned elsewhere."""
+    if runs_bodies(capsule):
+        grouper = grouper_of(capsule)
+        for plan in inner:
+            for step in all_steps(plan):
+                if grouper_of(step.capsule) is not grouper:
+                    return f"runs its body itself, where {label(step.node.op)} is planned on {step.capsule.name}"
+    return None
 
 
 def all_steps(plan: Plan) -> Iterator[Step]:

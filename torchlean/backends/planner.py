@@ -15,9 +15,11 @@ from types import MappingProxyType
 from typing import Any
 
 from torchlean.backends.capsule import Capsule, NumericalPolicy, TrustedBoundary, misaligned
-from torchlean.backends.plan import Candidate, Expansion, Failure, Plan, Refusal, Step
+from torchlean.backends.plan import Candidate, Expansion, Failure, Plan, Refusal, Step, foreign_inside
 from torchlean.backends.policy import AssurancePolicy
 from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
+from torchlean.backends.sharding import Partitioning, whole
+from torchlean.backends.switches import Environment
 from torchlean.backends.vocabulary import OBLIGATIONS, Determinism, Reduction, Repeats, TrustLevel, VjpMode, label
 from torchlean.errors import PlanRejected
 from torchlean.evidence.standing import Standing, State
@@ -38,7 +40,7 @@ Homeless = dict[tuple[Any, ...], tuple[Node, tuple[TensorType, ...], tuple[Refus
 def explain(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile) -> tuple[Candidate, ...]:
     """Every capsule for the op, in module order, with every reason against it under the profile."""
     chooser = _Chooser(profile.switched())
-    return tuple([chooser.candidate(module, capsule, params, types) for module, capsule in chooser.by_op.get(op, ())])
+    return tuple([chooser.candidate(module, capsule, params, types) for module, capsule in chooser.held(op)])
 
 
 def _candidate(
@@ -71,7 +73,7 @@ def _candidate(
     for field in OBLIGATIONS:
         standing = module.standing(capsule, field)
         if standing is not None and not admits(policy, standing.state):
-            found.append((Failure.LEDGER, _refuted(name, field, op, standing)))
+            found.append((Failure.LEDGER, _refuted(name, field, op, standing, module.environment_of(capsule))))
     reduction = capsule.numerics.reduction
     if policy.reduction is not None and reduction not in (policy.reduction, Reduction.NOT_APPLICABLE):
         found.append((Failure.REDUCTION, f"{name} adds in {reduction} order, not {policy.reduction}, for {op}"))
@@ -93,10 +95,11 @@ def admits(policy: AssurancePolicy, state: State) -> bool:
     return state is State.FRESH or (policy.allow_stale and state is not State.FAILED)
 
 
-def _refuted(name: str, field: str, op: str, standing: Standing) -> str:
+def _refuted(name: str, field: str, op: str, standing: Standing, environment: Environment) -> str:
+    command = " ".join([*[f"{variable}={value}" for variable, value in environment], "torchlean evidence run"])
     return (
         f"{name} has no admissible {field} evidence for {op}: {standing.state}, {standing.reason}; "
-        f"to refresh it: torchlean evidence run --capsule {name}"
+        f"to refresh it: {command} --capsule {name}"
     )
 
 
@@ -129,18 +132,24 @@ def select(op: Op, params: Any, types: tuple[TensorType, ...], profile: Profile)
 
 
 class _Chooser:
-    """`explain` remembered per (op, params, types) for one plan; modules are indexed by op once."""
+    """`explain` remembered per (op, params, types) for one plan; the capsules of an op are looked for once."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.known: dict[tuple[Any, ...], tuple[Capsule | None, tuple[Refusal, ...]]] = {}
         self.by_op: dict[Op, list[tuple[CapsuleModule, Capsule]]] = {}
-        for module in profile.modules:
-            for capsule in module.capsules:
-                self.by_op.setdefault(capsule.op, []).append((module, capsule))
         self.missing: dict[str, str | None] = {}  # what the modules' probes said, by module
         self.earlier: dict[str, _Chooser | None] = {}  # of the modules in front of one
         self.inner: dict[Graph, Plan] = {}  # plans of sub-graphs, by the graph they are for and by the expanded one
+
+    def held(self, op: Op) -> list[tuple[CapsuleModule, Capsule]]:
+        """The capsules of an op with their modules, in module order."""
+        found = self.by_op.get(op)
+        if found is None:
+            modules = self.profile.modules
+            found = [(module, capsule) for module in modules for capsule in module.capsules if capsule.op is op]
+            self.by_op[op] = found
+        return found
 
     def choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
         """The first admissible capsule and the refusals before it; without one, None and every refusal."""
@@ -153,10 +162,14 @@ class _Chooser:
 
     def _choose(self, op: Op, params: Any, types: tuple[TensorType, ...]) -> tuple[Capsule | None, tuple[Refusal, ...]]:
         refused: list[Refusal] = []
-        for module, capsule in self.by_op.get(op, ()):
+        for module, capsule in self.held(op):
             candidate = self.candidate(module, capsule, params, types)
             if not candidate.refusals:
-                return capsule, tuple(refused)
+                foreign = foreign_inside(capsule, [self.inner[held] for held in _sub_graphs(op, params)])
+                if foreign is None:
+                    return capsule, tuple(refused)
+                text = f"{capsule.name} refuses {label(op)}: it {foreign}"
+                candidate = Candidate(capsule, (Refusal(capsule.name, Failure.BODY, text),))
             refused += candidate.refusals
         return None, tuple(refused)
 
@@ -179,16 +192,20 @@ class _Chooser:
         return earlier is not None and earlier.serves(body)
 
     def serves(self, graph: Graph) -> bool:
-        """Whether every node has a capsule here, or a body all of whose nodes have one."""
+        """Whether every node has a capsule here, or a body all of whose nodes have one; not of control flow."""
         for node in graph.nodes:
+            if _sub_graphs(node.op, node.params):
+                return False
             capsule, _ = self.choose(node.op, node.params, tuple([graph.types[id] for id in node.inputs]))
             if capsule is None and not (isinstance(node.op, Composite) and self.serves(node.params.body)):
                 return False
         return True
 
 
-def plan(graph: Graph, profile: Profile) -> Plan:
+def plan(graph: Graph, profile: Profile, partitioning: Partitioning | None = None) -> Plan:
     """A plan for the live nodes of `graph`, composites without a capsule replaced by their bodies.
+
+    `partitioning`: of arguments and results over the profile's mesh, which otherwise holds arguments whole.
 
     Raises PlanRejected naming every op that has neither capsule nor body, with the reasons against each candidate.
     """
@@ -198,6 +215,9 @@ def plan(graph: Graph, profile: Profile) -> Plan:
     made = _planned(graph, _Chooser(profile), homeless)
     if homeless:
         raise PlanRejected(_no_plan(list(homeless.values()), profile))
+    if partitioning is None and profile.mesh is not None:
+        partitioning = whole(profile.mesh, graph.input_types, graph.output_types)
+    made.partitioning = partitioning
     return made
 
 
@@ -211,18 +231,19 @@ def _planned(graph: Graph, chooser: _Chooser, homeless: Homeless) -> Plan:
     for node in final.nodes:
         capsule, refused = chooser.choose(node.op, node.params, tuple([types[id] for id in node.inputs]))
         if capsule is not None:
-            steps.append(Step(node, capsule, refused, tuple([chooser.inner[held] for held in _sub_graphs(node)])))
+            inner = tuple([chooser.inner[held] for held in _sub_graphs(node.op, node.params)])
+            steps.append(Step(node, capsule, refused, inner))
     return Plan(graph=final, profile=chooser.profile, steps=tuple(steps), expansions=expansions)
 
 
-def _sub_graphs(node: Node) -> list[Graph]:
-    """The sub-graphs a kernel of the node runs; a composite's body is not one: the kernel replaces it."""
-    return [] if isinstance(node.op, Composite) else [held for _, held in sub_graphs(node.params)]
+def _sub_graphs(op: Op, params: Any) -> list[Graph]:
+    """The sub-graphs a kernel of a node runs; a composite's body is not one: the kernel replaces it."""
+    return [] if isinstance(op, Composite) else [held for _, held in sub_graphs(params)]
 
 
 def _with_planned_sub_graphs(node: Node, chooser: _Chooser, homeless: Homeless) -> Node:
     """The node holding its sub-graphs as they were planned: expanded."""
-    held = _sub_graphs(node)
+    held = _sub_graphs(node.op, node.params)
     if not held:
         return node
     for graph in held:
@@ -258,16 +279,16 @@ def _expand(graph: Graph, chooser: _Chooser, homeless: Homeless) -> tuple[Graph,
         types = tuple([frame.graph.types[id] for id in node.inputs])
         inputs = frame.ids_of(node.inputs)
         placed = node if frame.caller is None else node._replace(where=frame.caller.where)  # the user's own line
-        capsule, refused = chooser.choose(node.op, node.params, types)
+        ready = _with_planned_sub_graphs(placed, chooser, homeless)
+        capsule, refused = chooser.choose(node.op, ready.params, types)
         if capsule is None and isinstance(node.op, Composite):
             key = (label(node.op), refused)
             expansions[key] = expansions.get(key, 0) + 1
             frames.append(_Frame(prune(node.params.body), inputs, placed))
             continue
         if capsule is None:
-            homeless.setdefault((node.op, node.params, types), (placed, types, refused))
+            homeless.setdefault((node.op, ready.params, types), (placed, types, refused))
         made = tuple([frame.graph.types[id] for id in node.outputs])
-        ready = _with_planned_sub_graphs(placed, chooser, homeless)
         changed = changed or ready is not placed
         frame.record(node.outputs, builder.emit_typed(ready, inputs, made))
     made_expansions = tuple([Expansion(op, count, refused) for (op, refused), count in expansions.items()])

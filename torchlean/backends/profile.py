@@ -18,6 +18,7 @@ from torchlean.errors import ConfigError, PlanRejected, message
 from torchlean.evidence.standing import NO_LEDGER, Standing
 
 if TYPE_CHECKING:
+    from torchlean.backends.sharding import Mesh
     from torchlean.evidence.ledger import Ledger
 
 
@@ -27,7 +28,9 @@ class CapsuleModule:
 
     `switches`: environment variables that change the capsules; `settings`: those its library read when it was loaded.
     `ledger`: the records behind its tested contracts; without one nothing was ever run. `eager` is False where binding
-    takes so long, since it compiles, that sessions, which run op by op, leave the module out.
+    takes so long, since it compiles, that sessions, which run op by op, leave the module out. `switched_by`: the values
+    under which capsules are as they are here, by the name of each capsule that a switch concerns. `mesh`: the devices
+    that its groups are compiled for, where they are several.
     """
 
     name: str
@@ -37,21 +40,41 @@ class CapsuleModule:
     settings: tuple[LoadSetting, ...] = ()
     ledger: Ledger | None = None
     eager: bool = True
+    switched_by: tuple[tuple[str, Environment], ...] = ()
+    mesh: Mesh | None = None
 
     def standing(self, capsule: Capsule, obligation: str) -> Standing | None:
         """How the evidence of a tested contract stands; None for a contract that rests on something else."""
         contract: Contract = getattr(capsule, obligation)
         if not isinstance(contract.evidence, TestSuite):
             return None
-        return NO_LEDGER if self.ledger is None else self.ledger.standing(capsule, obligation)
+        if self.ledger is None:
+            return NO_LEDGER
+        return self.ledger.standing(capsule, obligation, self.environment_of(capsule) if self.switched_by else ())
+
+    def environment_of(self, capsule: Capsule) -> Environment:
+        """The switches that concern a capsule, with the values under which it is what it is; () for none."""
+        return next((values for name, values in self.switched_by if name == capsule.name), ())
 
     def switched(self, values: Environment) -> CapsuleModule:
         """The module as it is under these values of its switches."""
+        if not self.switches:
+            return self
         capsules = self.capsules
+        under: dict[str, Environment] = {capsule.name: () for capsule in capsules}
         for switch in self.switches:
             value = next(value for variable, value in values if variable == switch.variable)
+            for capsule in capsules:
+                if switch.concerns(capsule):
+                    under[capsule.name] = (*under[capsule.name], (switch.variable, value))
             capsules = tuple([switch.changes(capsule, value) for capsule in capsules])
-        return replace(self, capsules=capsules)
+        return replace(
+            self, capsules=capsules, switched_by=tuple([(name, held) for name, held in under.items() if held])
+        )
+
+    def switched_now(self) -> CapsuleModule:
+        """The module as its switches make it now; ConfigError for a value that is no choice."""
+        return self.switched(tuple([(switch.variable, switch.value()) for switch in self.switches]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +125,11 @@ class Profile:
                 fix="name one of these",
             )
         )
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices programs are compiled for, where they are several: those of the first module that has a mesh."""
+        return next((module.mesh for module in self.modules if module.mesh is not None), None)
 
     # -- evidence --------------------------------------------------------------------------------------------------
     def owners(self) -> dict[int, CapsuleModule]:

@@ -3,13 +3,14 @@
 `checked_cpu`, the default, is strict: one set of bits, which `reference` defines and `compiled` keeps in generated C.
 `fast_cpu` takes BLAS and NumPy's own sums for what C does not serve. `reference_cpu` and `numpy_cpu` are the same two
 without C: nothing is compiled, so a program is ready at once. Sessions, which run op by op, never wait for C either.
+`xla_cpu` makes XLA executables of groups of steps, by way of jax; its values rest on trust in XLA (docs/xla.md).
 """
 
 from __future__ import annotations
 
-from torchlean.backends import compiled, reference
+from torchlean.backends import compiled, reference, xla
 from torchlean.backends import numpy as numpy_provider
-from torchlean.backends.policy import CHECKED, STRICT
+from torchlean.backends.policy import CHECKED, EXTERNAL, STRICT
 from torchlean.backends.profile import Profile
 from torchlean.backends.vocabulary import Device, device_named
 from torchlean.errors import ConfigError
@@ -26,7 +27,10 @@ fast_cpu = Profile(
     policy=CHECKED,
 )
 
-MAINTAINED = (checked_cpu, fast_cpu, reference_cpu, numpy_cpu)
+xla_cpu = Profile(name="xla_cpu", device=Device.CPU, modules=(xla.MODULE, reference.MODULE), policy=EXTERNAL)
+
+OWN = (checked_cpu, fast_cpu, reference_cpu, numpy_cpu)  # every kernel is of this project, or NumPy's
+MAINTAINED = (*OWN, xla_cpu)
 
 
 def for_device(name: str) -> Profile:

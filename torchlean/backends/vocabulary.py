@@ -102,10 +102,13 @@ class Contraction(Label):
 
 
 class Subnormals(Label):
-    """What happens to results below the smallest normal number."""
+    """What happens to results below the smallest normal number. `ZERO`: nothing may be relied on, of operands either,
+    nor of what is computed on the way: each subnormal number counts as itself or as a zero of its sign.
+    """
 
     GRADUAL = "gradual-underflow"
     FLUSHED = "flush-to-zero"
+    ZERO = "may count as zero"
     IMPLEMENTATION_DEFINED = "implementation-defined"
 
 

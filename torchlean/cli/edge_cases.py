@@ -141,9 +141,9 @@ class _Layout(NamedTuple):
 
 
 def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[str, Any]) -> None:
-    from torchlean.backends.profiles import MAINTAINED
+    from torchlean.backends.profiles import OWN
 
-    names = [profile.name for profile in MAINTAINED]
+    names = [profile.name for profile in OWN]
     versions = recorded["versions"]
     columns = _columns()
     layout = _Layout.fitting([check.id for check in checks], names, columns)

@@ -11,7 +11,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEVICES = ("cpu", "cuda", "gpu", "rocm", "metal", "wasm", "tpu", "trainium", "custom", "external")
 ARITHMETICS = ("native", "ieee", "complex")
-PROFILES = ("checked_cpu", "fast_cpu", "reference_cpu", "numpy_cpu")
+PROFILES = ("checked_cpu", "fast_cpu", "reference_cpu", "numpy_cpu", "xla_cpu")
 LARGEST_SEED = 2**64 - 1
 
 

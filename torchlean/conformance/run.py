@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlean.backends.profiles import MAINTAINED
+from torchlean.backends.profiles import OWN
 from torchlean.conformance import determinants, kinks, logs, masks, positions, powers, roots
 from torchlean.conformance.check import Check, Claim, Outcome, agrees, shown
 from torchlean.conformance.claims import CLAIMS
@@ -23,7 +23,7 @@ CHECKS: tuple[Check, ...] = tuple(
 )
 ALL: tuple[Check | Claim, ...] = tuple(sorted((*CHECKS, *CLAIMS), key=lambda check: check.item))
 ASPECTS = ("value", "jvp", "vjp", "second")
-PLACES = tuple([Place(profile, mode) for profile in MAINTAINED for mode in ("eager", "lowered")])
+PLACES = tuple([Place(profile, mode) for profile in OWN for mode in ("eager", "lowered")])
 NS = Torchlean()
 
 

@@ -13,12 +13,20 @@ from torchlean.backends.audit import PlanAudit
 from torchlean.backends.cost import Cost
 from torchlean.backends.cost import cost as cost_of
 from torchlean.backends.executable import Executable
+from torchlean.backends.grouping import collectives
 from torchlean.backends.plan import Plan
 from torchlean.errors import DataError, message
 from torchlean.ir.graph import Graph
 from torchlean.ir.printer import graph_text
 from torchlean.report.sheets import MAX_NODES, Labels, Sheets
-from torchlean.report.tables import cost_table, evidence_tables, expansion_table, op_table, refusal_table
+from torchlean.report.tables import (
+    collectives_table,
+    cost_table,
+    evidence_tables,
+    expansion_table,
+    op_table,
+    refusal_table,
+)
 from torchlean.report.training import run_of_record, run_of_result, run_of_session
 from torchlean.report.view import Page, Program, Run
 from torchlean.train import TrainResult, TrainSession
@@ -143,6 +151,9 @@ def _planned(
         texts.insert(0, ("Traced graph as text", graph_text(traced, locations=True)))
         if traced != plan.graph:
             sheets.add_graph(traced, title=title or traced.name, place="as traced", labels=labels)
+    exchanged = collectives(plan) if source else None  # what is not compiled is not asked for them
+    if plan.partitioning is not None:
+        facts.append(("mesh", str(plan.partitioning.mesh)))
     if source:
         texts.append(("Generated source", source))
     return Program(
@@ -153,6 +164,7 @@ def _planned(
             *evidence_tables(plan),
             refusal_table(plan),
             expansion_table(plan),
+            *([] if exchanged is None else [collectives_table(exchanged)]),
             *([] if cost is None else [cost_table(cost)]),
         ),
         texts=tuple(texts),

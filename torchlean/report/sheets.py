@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from torchlean.backends.audit import obligations
-from torchlean.backends.capsule import Bitwise, Capsule, Normwise, Relative, TestSuite, Ulp, Unstated, ValueBound
+from torchlean.backends.capsule import (
+    Bitwise,
+    Capsule,
+    Normwise,
+    OfFinite,
+    Relative,
+    TestSuite,
+    Ulp,
+    Unstated,
+    ValueBound,
+)
 from torchlean.backends.cost import StepCost
 from torchlean.backends.plan import Plan, Step, all_steps
 from torchlean.backends.vocabulary import label
@@ -227,6 +237,8 @@ def bound_text(bound: ValueBound) -> str:
             return f"within {eps:g} · ε · n · Σ|terms| of the definition"
         case Normwise(eps=eps):
             return f"within {eps:g} · ε · n · (1 + largest |operand entry|) of the definition"
+        case OfFinite(bound=inner):
+            return f"{bound_text(inner)}, for finite operands"
         case Unstated():
             return "no distance to the definition is claimed"
         case _:

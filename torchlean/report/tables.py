@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from torchlean.backends.collectives import Collectives, row_text
 from torchlean.backends.cost import Cost
 from torchlean.backends.plan import Plan, all_steps
 from torchlean.ir.graph import Graph, sub_graphs
@@ -90,6 +91,17 @@ def cost_table(cost: Cost) -> Table:
     about += f" Workspace not declared, taken as 0: {', '.join(cost.undeclared)}." if cost.undeclared else ""
     head = ("step", "capsule", "operations", "bytes read", "bytes written", "bytes held at most")
     return Table(title="Cost", about=about, head=head, rows=tuple(rows))
+
+
+def collectives_table(found: Collectives) -> Table:
+    """What the devices of a mesh exchange, and where."""
+    totals = [f"{count} {kind} of {size:,} bytes" for kind, (count, size) in found.totals().items()]
+    return Table(
+        title="Collectives",
+        about=f"Read from the compiled module, bytes on one device: {', '.join(totals) or 'none'}.",
+        head=("kind", "type", "bytes", "devices", "times", "where"),
+        rows=tuple([row_text(row) for row in found.rows]),
+    )
 
 
 def _cost_row(name: str, capsule: str, *numbers: int) -> tuple[str, ...]:

@@ -16,11 +16,13 @@ import numpy as np
 
 from torchlean import pytree
 from torchlean.backends.accept import accept
+from torchlean.backends.collectives import Collectives
 from torchlean.backends.compare import PlanDifference, compare
 from torchlean.backends.cost import Cost, cost
 from torchlean.backends.document import document
 from torchlean.backends.executable import Executable
 from torchlean.backends.explain import Explanation, explain_node, step_of
+from torchlean.backends.grouping import collectives, stablehlo
 from torchlean.backends.plan import Plan
 from torchlean.backends.planner import plan
 from torchlean.backends.profile import Profile
@@ -35,9 +37,10 @@ from torchlean.ir.types import TensorType
 from torchlean.transforms.api import trace_abstract
 from torchlean.transforms.entry import make_entry
 from torchlean.transforms.rewrite import dead_code_eliminated
+from torchlean.transforms.sharded import partitioning_of
 from torchlean.transforms.trees import OutTree, function_name, normal_argnums
 
-DIALECTS = ("torchlean", "planned", "python")
+DIALECTS = ("torchlean", "planned", "python", "stablehlo")
 
 
 class Lowered:
@@ -84,7 +87,7 @@ class Lowered:
 
     def as_text(self, dialect: str = "torchlean") -> str:
         """The program as text: "torchlean" is the traced graph, "planned" the graph that was planned, "python" the
-        generated source. ConfigError names these for any other dialect.
+        generated source, "stablehlo" what is planned on XLA. ConfigError names these for any other dialect.
         """
         if dialect == "torchlean":
             return graph_text(self.graph, max_nodes=None)
@@ -92,6 +95,8 @@ class Lowered:
             return graph_text(self.plan.graph, max_nodes=None)
         if dialect == "python":
             return self.source
+        if dialect == "stablehlo":
+            return self._stablehlo()
         raise ConfigError(
             message(
                 f"unknown dialect {dialect!r} for the text of {self._name}",
@@ -100,6 +105,20 @@ class Lowered:
                 fix="use one of these; .as_json() has the graph, the plan and more as data",
             )
         )
+
+    def _stablehlo(self) -> str:
+        text = stablehlo(self.plan)
+        if text is None:
+            profile = self.plan.profile
+            raise ConfigError(
+                message(
+                    f"{self._name} has no StableHLO text: none of its steps runs on XLA",
+                    expected="a step of the provider xla",
+                    got=f"profile {profile.name}: {', '.join([module.name for module in profile.modules])}",
+                    fix="lower it with a profile that has the module torchlean.backends.xla.MODULE",
+                )
+            )
+        return text
 
     def as_json(self) -> dict[str, Any]:
         """Graph, plan, audit, cost, source and provenance as plain data under a content hash; see backends/document.py.
@@ -111,6 +130,22 @@ class Lowered:
     def cost(self) -> Cost:
         """Operations, bytes moved and the most memory held, by step and in all."""
         return cost(self.executable.accepted)
+
+    def collectives(self) -> Collectives:
+        """What the devices of the profile's mesh exchange in one call, as the compiled module has it: kind, bytes and
+        where. ConfigError without a mesh.
+        """
+        found = collectives(self.plan)
+        if found is None:
+            raise ConfigError(
+                message(
+                    f"{self._name} has no collectives: it runs on one device",
+                    expected="a program of a profile with a mesh",
+                    got=f"profile {self.plan.profile.name}",
+                    fix="lower it with profile=xla.with_mesh(mesh)",
+                )
+            )
+        return found
 
     def explain(self, which: int | str | Node) -> Explanation:
         """Every candidate for one step of the plan, and every reason against it.
@@ -248,12 +283,18 @@ def lower(
     *arguments: Any,
     profile: Profile | None = None,
     static_argnums: int | Sequence[int] = (),
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     **keywords: Any,
 ) -> Lowered:
     """Plan `f` for the types of these arguments (arrays, Python numbers or `TensorType`s) and generate its program.
 
     `profile` defaults to `checked_cpu`. Positions in `static_argnums` are passed to `f` as they are and fixed; the
     lowered function takes the others. Raises PlanRejected listing every reason when a node has no admissible capsule.
+
+    With a profile that has a mesh (`xla.with_mesh`), `in_shardings` says how the positional arguments lie on it and
+    `out_shardings` how results do: trees of `jax.sharding.PartitionSpec`, or prefixes of such. None is an argument that
+    is whole on every device, or a result that is left to the compiler.
     """
     traced = trace_abstract(f, arguments, keywords, static_argnums)
     static = _static(static_argnums, len(arguments), function_name(f))
@@ -272,8 +313,11 @@ def lower(
             )
         )
     graph = dead_code_eliminated(traced.graph)
-    accepted = accept(plan(graph, checked_cpu if profile is None else profile))
-    return Lowered(function_name(f), graph, Executable(accepted), in_tree, graph.input_types, traced.outs[0])
+    chosen = checked_cpu if profile is None else profile
+    out = traced.outs[0]
+    placed = partitioning_of(function_name(f), chosen, graph, in_shardings, out_shardings, dynamic, keywords, out)
+    accepted = accept(plan(graph, chosen, placed))
+    return Lowered(function_name(f), graph, Executable(accepted), in_tree, graph.input_types, out)
 
 
 def _static(static_argnums: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:

@@ -3,21 +3,26 @@
 `Relative(eps)` is checked as |result - definition| ≤ eps · ε · n · Σ|terms|: Σ|terms| is the definition evaluated in
 float64 on absolute values, and n the definition on ones [Higham 2002, §3.1]. Where a partial sum may overflow the bound
 says nothing. Distances in ulp are counted on the line of all floats, so that subnormals count like others.
+
+Where subnormals may count as zero, a result that lies outside its bound is compared once more, subnormal numbers among
+operands and results replaced by zeros.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any, assert_never
 
 import numpy as np
 
-from torchlean.backends.capsule import Bitwise, Capsule, Normwise, Relative, Ulp, Unstated, ValueBound
-from torchlean.conformance.kit.calls import Arrays
+from torchlean.backends.capsule import Bitwise, Capsule, Normwise, OfFinite, Relative, Ulp, Unstated, ValueBound
+from torchlean.backends.vocabulary import Subnormals
+from torchlean.conformance.kit.calls import Arrays, defined
 from torchlean.conformance.samples.draw import Array
 from torchlean.ir.algebra import NumpyAlgebra
+from torchlean.ir.carriers import complex_array, is_extended
 from torchlean.ir.dtypes import dtype_of_carrier
-from torchlean.ir.op import Op
 from torchlean.ir.ops.loss import MSE_LOSS
 from torchlean.record import record
 
@@ -55,7 +60,8 @@ def _apart(mine: Any, theirs: Any) -> str:
 
 def unit_of(bound: ValueBound) -> str:
     """The unit in which deviations from the definition are reported."""
-    return "of the bound" if isinstance(bound, Relative | Normwise) else "ulp"
+    inner = bound.bound if isinstance(bound, OfFinite) else bound
+    return "of the bound" if isinstance(inner, Relative | Normwise) else "ulp"
 
 
 def tolerance_of(bound: ValueBound) -> str:
@@ -69,6 +75,8 @@ def tolerance_of(bound: ValueBound) -> str:
             return f"{eps:g} · ε · n · Σ|terms|"
         case Normwise(eps):
             return f"{eps:g} · ε · n · (1 + largest operand)"
+        case OfFinite(inner):
+            return f"{tolerance_of(inner)}, for finite operands"
         case Unstated():
             return "no distance is claimed"
         case _:
@@ -122,9 +130,41 @@ def _on_the_line(x: Array) -> Array:
     return np.where(bits < 0, top - bits, bits)
 
 
+# -- subnormals --------------------------------------------------------------------------------------------------------
+def without_subnormals(x: Array) -> Array:
+    """Subnormal numbers replaced by zeros of their sign."""
+    if x.dtype.kind == "c":
+        return complex_array(without_subnormals(x.real), without_subnormals(x.imag))
+    if not dtype_of_carrier(x.dtype).is_float:
+        return x
+    with np.errstate(invalid="ignore"):
+        return np.where(np.abs(x) < limits_of(x.dtype).tiny, np.copysign(np.zeros_like(x), x), x)
+
+
+def limits_of(carrier: np.dtype[Any]) -> Any:
+    """`np.finfo`, of the formats of ml_dtypes too."""
+    if not is_extended(carrier):
+        return np.finfo(carrier)
+    return importlib.import_module("ml_dtypes").finfo(carrier)
+
+
 # -- the bound ---------------------------------------------------------------------------------------------------------
 def within(capsule: Capsule, params: Any, arrays: Sequence[Array], got: Arrays, want: Arrays) -> Verdict:
     """The results of the kernel against those of the definition, both of the declared types."""
+    verdict = _judged(capsule, params, arrays, got, want)
+    if verdict.ok or capsule.numerics.subnormals is not Subnormals.ZERO:
+        return verdict
+    flushed = defined(capsule.op, params, [without_subnormals(array) for array in arrays])
+    return _judged(
+        capsule,
+        params,
+        arrays,
+        tuple([np.where(w, without_subnormals(x), x) for w, x in zip(verdict.wrong, got, strict=True)]),
+        tuple([np.where(w, without_subnormals(z), x) for w, x, z in zip(verdict.wrong, want, flushed, strict=True)]),
+    )
+
+
+def _judged(capsule: Capsule, params: Any, arrays: Sequence[Array], got: Arrays, want: Arrays) -> Verdict:
     wrong: list[Array] = []
     deviation, ulps = 0.0, None
     for mine, theirs in zip(got, want, strict=True):
@@ -132,17 +172,22 @@ def within(capsule: Capsule, params: Any, arrays: Sequence[Array], got: Arrays, 
         if distance is not None:
             ulps = max(ulps or 0.0, float(distance.max(initial=0)))
         with np.errstate(invalid="ignore"):
-            mask, seen = _outside(capsule, params, arrays, mine, theirs, distance)
+            mask, seen = _outside(capsule, capsule.bound, params, arrays, mine, theirs, distance)
         wrong.append(mask)
         deviation = max(deviation, seen)
     return Verdict(tuple(wrong), deviation, ulps, tolerance_of(capsule.bound))
 
 
 def _outside(
-    capsule: Capsule, params: Any, arrays: Sequence[Array], got: Array, want: Array, distance: Array | None
+    capsule: Capsule,
+    bound: ValueBound,
+    params: Any,
+    arrays: Sequence[Array],
+    got: Array,
+    want: Array,
+    distance: Array | None,
 ) -> tuple[Array, float]:
     """Where the bound does not hold, and the largest deviation."""
-    bound = capsule.bound
     ulps = 0.0 if distance is None else float(distance.max(initial=0))
     match bound:
         case Bitwise():
@@ -150,59 +195,99 @@ def _outside(
         case Ulp(n):
             return _outside_ulp(n, got, want, distance)
         case Relative(eps):
-            return _outside_relative(capsule.op, params, arrays, got, want, eps)
+            return _outside_relative(capsule, params, arrays, got, want, eps)
         case Normwise(eps):
             return _outside_normwise(arrays, got, want, eps)
+        case OfFinite(inner):
+            finite = _finite(arrays, want)
+            mine, theirs = np.where(finite, got, np.zeros_like(got)), np.where(finite, want, np.zeros_like(want))
+            apart = None if distance is None else np.where(finite, distance, 0.0)
+            mask, seen = _outside(capsule, inner, params, arrays, mine, theirs, apart)
+            return mask & finite, seen
         case Unstated():
             return np.zeros(want.shape, np.bool_), ulps
         case _:
             assert_never(bound)
 
 
+def _finite(arrays: Sequence[Array], want: Array) -> Array:
+    """Where the operands are finite: entry by entry if all have the result's shape, else all of them or nowhere."""
+    masks = [np.isfinite(array) for array in arrays if dtype_of_carrier(array.dtype).is_inexact]
+    if all([array.shape == want.shape for array in arrays]):
+        return np.logical_and.reduce([np.ones(want.shape, np.bool_), *masks])
+    return np.full(want.shape, all([mask.all() for mask in masks]))
+
+
 def _outside_ulp(n: int, got: Array, want: Array, distance: Array | None) -> tuple[Array, float]:
     """Results near and below the smallest normal number count in `probes`: an underflow on the way is no rounding."""
     if distance is None:
         return np.asarray(got != want), 0.0
-    if n == 0 or want.dtype.kind != "f":
+    if n == 0:
         return distance > n, float(distance.max(initial=0))
-    near = np.isfinite(want) & (np.abs(want) <= np.finfo(want.dtype).tiny * 8)
+    if want.dtype.kind == "c":
+        return _outside_complex_ulp(n, got, want)
+    near = np.isfinite(want) & (np.abs(want) <= limits_of(want.dtype).tiny * 8)
     beyond = np.isinf(want)  # an overflow on the way, likewise
     counted = ~near & ~beyond
     return counted & (distance > n), float(distance[counted].max(initial=0))
 
 
+def _outside_complex_ulp(n: int, got: Array, want: Array) -> tuple[Array, float]:
+    """Distances in units of the definition's larger part."""
+    limits = limits_of(want.real.dtype)
+    size = np.maximum(np.abs(want.real), np.abs(want.imag))
+    counted = ~(np.isfinite(want) & (size <= limits.tiny * 8)) & ~np.isinf(want)
+    unit = np.spacing(np.where(np.isfinite(size), size, 1))
+    error = np.maximum(np.abs(got.real - want.real), np.abs(got.imag - want.imag)) / unit
+    both = np.isnan(got) & np.isnan(want)
+    wrong = counted & ~both & ~(error <= n)
+    known = counted & np.isfinite(error)
+    return wrong, float(error[known].max(initial=0))
+
+
 def _outside_normwise(arrays: Sequence[Array], got: Array, want: Array, eps: float) -> tuple[Array, float]:
-    floats = [np.abs(array[np.isfinite(array)]) for array in arrays if array.dtype.kind in "fc"]
+    if not dtype_of_carrier(want.dtype).is_inexact:
+        return np.asarray(got != want), 0.0
+    inexact = [array for array in arrays if dtype_of_carrier(array.dtype).is_inexact]
+    floats = [np.abs(array[np.isfinite(array)]) for array in inexact]
     largest = max([float(array.max(initial=0)) for array in floats])
     count = max([array.size for array in arrays])
-    allowed = eps * np.finfo(want.dtype).eps * count * (1 + largest)
+    allowed = eps * float(limits_of(want.dtype).eps) * count * (1 + largest)
     with np.errstate(invalid="ignore"):
-        error = np.abs(got - want)
+        error = np.abs(_whole(got) - _whole(want))
     known = np.isfinite(want)
     wrong = (np.isnan(got) != np.isnan(want)) | (known & ~(error <= allowed))
     return np.asarray(wrong), float((error[known] / allowed).max(initial=0)) if allowed else 0.0
 
 
+def _whole(x: Array) -> Array:
+    """Numbers in the widest format of their kind."""
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
 def _outside_relative(
-    op: Op, params: Any, arrays: Sequence[Array], got: Array, want: Array, eps: float
+    capsule: Capsule, params: Any, arrays: Sequence[Array], got: Array, want: Array, eps: float
 ) -> tuple[Array, float]:
-    if got.dtype.kind != "f":
+    if not dtype_of_carrier(want.dtype).is_inexact:
         return np.asarray(got != want), 0.0
-    algebra = NumpyAlgebra()
+    op, algebra = capsule.op, NumpyAlgebra()
+    inexact = [dtype_of_carrier(array.dtype).is_inexact for array in arrays]
     with np.errstate(all="ignore"):
-        whole = [array.astype(np.float64) for array in arrays]
-        sizes = whole if op in SQUARES else [np.abs(array) for array in whole]
+        whole = [_whole(array) if flag else array for array, flag in zip(arrays, inexact, strict=True)]
+        sizes = whole if op in SQUARES else [np.abs(x) if flag else x for x, flag in zip(whole, inexact, strict=True)]
         terms = np.asarray(op.denote(algebra, params, *sizes)[0])
         if op in SQUARES:
             count = np.full(want.shape, arrays[0].size + 3)
         else:
-            count = np.asarray(op.denote(algebra, params, *[np.ones_like(array) for array in whole])[0])
-        limits = np.finfo(got.dtype)
-        allowed = np.asarray(eps * limits.eps * count * terms + count * limits.smallest_subnormal)
-        error = np.asarray(np.abs(got.astype(np.float64) - want.astype(np.float64)))
-        tame = terms < limits.max / 2
+            ones = [np.ones(x.shape) if flag else x for x, flag in zip(whole, inexact, strict=True)]
+            count = np.asarray(op.denote(algebra, params, *ones)[0])
+        limits = limits_of(got.dtype)
+        least = limits.tiny if capsule.numerics.subnormals is Subnormals.ZERO else limits.smallest_subnormal
+        allowed = np.asarray(eps * float(limits.eps) * count * terms + count * float(least))
+        error = np.asarray(np.abs(_whole(got) - _whole(want)))
+        tame = terms < float(limits.max) / 2
         wild = ~np.isfinite(terms)  # an infinity or NaN among the terms decides the result whatever the order
-        if all([np.isfinite(array).all() for array in arrays]):
+        if all([np.isfinite(array).all() for array, flag in zip(arrays, inexact, strict=True) if flag]):
             wild = np.zeros_like(tame)
         wrong = (tame & ~(error <= allowed)) | (wild & (got != want) & ~(np.isnan(got) & np.isnan(want)))
         ratio = np.where(tame & (allowed > 0), error / np.where(allowed > 0, allowed, 1), 0.0)

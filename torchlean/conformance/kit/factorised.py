@@ -14,11 +14,12 @@ import numpy as np
 from torchlean.conformance.samples.draw import Array
 from torchlean.ir.op import Op
 from torchlean.ir.ops.determinant import DET
-from torchlean.ir.ops.factor import QR
+from torchlean.ir.ops.factor import LU, QR
 from torchlean.ir.ops.spectral import EIGH, SVD
 from torchlean.ir.ops.triangular import CHOLESKY
 
 FACTORED = (CHOLESKY, QR, EIGH, SVD, DET)
+PROMISED = (*FACTORED, LU)
 CONSTANT = 16
 
 
@@ -38,6 +39,9 @@ def broken_promises(op: Op, x: Array, got: Sequence[Array], want: Sequence[Array
         if not np.all(np.abs(got[0] - want[0]) <= (near * size ** x.shape[-1])[..., 0, 0]):
             yield f"a determinant further than {CONSTANT}·ε·n·|A|ⁿ from the definition's"
         return
+    if op is LU:
+        yield from _broken_lu(x, got, near * size)
+        return
     made, bases, values = _parts(op, got)
     if values is not None and not np.all(np.abs(values - want[0 if op is EIGH else 1]) <= near * size[..., 0]):
         yield f"values further than {CONSTANT}·ε·n·|A| from the definition's"
@@ -46,6 +50,22 @@ def broken_promises(op: Op, x: Array, got: Sequence[Array], want: Sequence[Array
     for basis in bases:
         if not np.all(np.abs(_adjoint(basis) @ basis - np.eye(basis.shape[-1])) <= near):
             yield f"vectors further than {CONSTANT}·ε·n from orthonormal"
+
+
+def _broken_lu(x: Array, got: Sequence[Array], allowed: Array) -> Iterator[str]:
+    """Growth of the pivots is at most 2ⁿ⁻¹ and for other than contrived matrices small [Higham 2002, §9.4]."""
+    packed, _, order = got
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    lower = np.tril(packed[..., :k], -1) + np.eye(m, k, dtype=x.dtype)
+    if not np.array_equal(np.sort(order, axis=-1), np.broadcast_to(np.arange(m), order.shape)):
+        yield "an order of rows that is no permutation"
+    elif not np.all(np.abs(lower) <= 2):
+        yield "multiples of rows larger than partial pivoting gives"
+    elif not np.all(
+        np.abs(lower @ np.triu(packed[..., :k, :]) - np.take_along_axis(x, order[..., None], axis=-2)) <= allowed
+    ):
+        yield f"factors whose product is further than {CONSTANT}·ε·n·|A| from the permuted matrix"
 
 
 def _parts(op: Op, got: Sequence[Array]) -> tuple[Any, tuple[Any, ...], Any]:

@@ -21,6 +21,7 @@ from torchlean.conformance.kit.calls import Arrays, Trial, kernel_for, lone_node
 from torchlean.conformance.kit.subject import Subject
 from torchlean.conformance.kit.tally import Tally
 from torchlean.conformance.samples.draw import Array
+from torchlean.ir.dtypes import dtype_of_carrier
 
 CANONICAL = "canonical-tensor"
 MOST = 150  # calls tried; those of each operand types come first
@@ -147,7 +148,7 @@ def _compare(subject: Subject, trial: Trial, how: str, made: Arrays, straight: A
 def _equal(capsule: Capsule, mine: Array, theirs: Array) -> bool:
     """The same bits; where the bound is `Ulp(0)`, which leaves the sign of zero open, the same numbers."""
     if capsule.bound == Ulp(0):
-        return bool(np.array_equal(mine, theirs, equal_nan=mine.dtype.kind in "fc"))
+        return bool(np.array_equal(mine, theirs, equal_nan=dtype_of_carrier(mine.dtype).is_inexact))
     return same_bits(mine, theirs)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from torchlean.backends.capsule import Bitwise, Capsule, Ulp
 from torchlean.backends.vocabulary import Accumulator, Contraction, Reduction, Subnormals
 from torchlean.conformance.kit import probes
-from torchlean.conformance.kit.bounds import different_bits, same_bits
+from torchlean.conformance.kit.bounds import different_bits, same_bits, within, without_subnormals
 from torchlean.conformance.kit.calls import Trial, defined, run_kernel, said
 from torchlean.conformance.kit.subject import Subject
 from torchlean.conformance.kit.tally import Tally
@@ -138,7 +138,7 @@ def _try_independence(capsule: Capsule, trial: Trial, tally: Tally) -> None:
 
 def _same(capsule: Capsule, mine: Array, want: Array) -> bool:
     if capsule.bound == Ulp(0):
-        return bool(np.array_equal(mine, want, equal_nan=mine.dtype.kind in "fc"))
+        return bool(np.array_equal(mine, want, equal_nan=dtype_of_carrier(mine.dtype).is_inexact))
     return same_bits(mine, want)
 
 
@@ -207,7 +207,9 @@ def _try_subnormals(subject: Subject, tally: Tally) -> None:
                 got = run_kernel(subject.capsule, probe.params, probe.arrays)
             except Exception:
                 continue  # what raises is reported elsewhere
-            if _subnormals_told_apart(subject.capsule, probe, got, want, tally):
+            if claimed is Subnormals.ZERO:
+                tried += _subnormals_count(subject.capsule, probe, got, want, tally)
+            elif _subnormals_told_apart(subject.capsule, probe, got, want, tally):
                 tried += 1
 
 
@@ -234,6 +236,27 @@ def _with_subnormals(trial: Trial, random: np.random.Generator, every: bool) -> 
             if not every:
                 break
     return made
+
+
+def _subnormals_count(
+    capsule: Capsule, trial: Trial, got: Sequence[Array], want: Sequence[Array], tally: Tally
+) -> bool:
+    """Compare, with subnormals as themselves or as zeros; whether the definition tells the two apart."""
+    flushed = defined(trial.op, trial.params, [without_subnormals(array) for array in trial.arrays])
+    if all([same_bits(mine, theirs) for mine, theirs in zip(flushed, want, strict=True)]):
+        return False
+    tally.tried()
+    verdict = within(capsule, trial.params, trial.arrays, tuple(got), tuple(want))
+    if not verdict.ok:
+        expected, seen = verdict.first(tuple(got), tuple(want))
+        tally.failed(
+            "takes subnormal numbers neither as they are nor as zeros",
+            trial=trial,
+            expected=f"{expected}; or what zeros in their place give",
+            got=seen,
+            fix="let each subnormal count as itself or as 0, or claim implementation-defined",
+        )
+    return True
 
 
 def _subnormals_told_apart(

@@ -14,7 +14,7 @@ import numpy as np
 from torchlean.backends.capsule import Capsule, Unstated
 from torchlean.conformance.kit.bounds import Verdict, within
 from torchlean.conformance.kit.calls import Arrays, Trial, defined, run_kernel, said
-from torchlean.conformance.kit.factorised import FACTORED, broken_promises
+from torchlean.conformance.kit.factorised import FACTORED, PROMISED, broken_promises
 from torchlean.conformance.kit.policy import try_policy
 from torchlean.conformance.kit.subject import Subject
 from torchlean.conformance.kit.tally import Tally
@@ -68,7 +68,7 @@ def _try_bound(subject: Subject, trial: Trial, want: Arrays, tally: Tally) -> Ex
 
 def verdict_of(capsule: Capsule, trial: Trial, got: Arrays, want: Arrays) -> Verdict | str:
     """How the results compare with the claimed bound; for factorisations, which promise is broken."""
-    if isinstance(capsule.bound, Unstated) and trial.op in FACTORED:
+    if isinstance(capsule.bound, Unstated) and trial.op in PROMISED:
         finite = all([array.size and np.isfinite(array).all() for array in trial.arrays])
         for fault in broken_promises(trial.op, trial.arrays[0], got, want) if finite else ():
             return f"returns {fault}"

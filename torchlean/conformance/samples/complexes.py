@@ -34,6 +34,7 @@ from torchlean.ir.ops import (
 from torchlean.ir.ops import elementwise as ew
 from torchlean.ir.ops import scattering as scatter_ops
 from torchlean.ir.ops import sorting as sort_ops
+from torchlean.ir.ops.chain import CHAIN_MUL
 from torchlean.ir.ops.create import FULL, Fill
 from torchlean.ir.ops.cumulative import PartialRun, Run
 from torchlean.ir.ops.cut import CONCATENATE, PAD, SLICE, Joined, Strided, Widths
@@ -148,6 +149,8 @@ def complex_rough_samples() -> Iterator[Sample]:
         yield Sample(op, NO_PARAMS, pair, "c64[3,5]", False)
         yield Sample(op, NO_PARAMS, (complex_specials(), complex_specials(turn=7)), "c64 specials", False)
         yield Sample(op, NO_PARAMS, (disc((0, 3), dtype=C64), disc((0, 3), dtype=C64)), "c64 empty", False)
+    pair = disc((3, 5), dtype=C64), disc((3, 5), 1, C64)
+    yield Sample(CHAIN_MUL, NO_PARAMS, pair, "c64[3,5]", False)
     for op in (parts.REAL, parts.IMAG, parts.CONJ):
         yield Sample(op, NO_PARAMS, (complex_specials(),), "c64 specials", False)
         yield Sample(op, NO_PARAMS, (disc((0, 3), dtype=C64),), "c64 empty", False)
