@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -29,3 +31,12 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no shared data: {folder.name} is not beside the checkout and TORCHLEAN_SHARED names no folder")
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_what_jax_compiled() -> Iterator[None]:
+    """Thousands of compiled programs would stay in the memory of a worker until it ends."""
+    yield
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        jax.clear_caches()
