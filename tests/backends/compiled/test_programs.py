@@ -7,12 +7,15 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
-from backends.compiled.kit import COMPILED, REFERENCE
-from backends.toolbox import same_bits
+from backends.compiled.kit import COMPILED, REFERENCE, run
+from backends.toolbox import same_bits, traced
 from transforms.test_random_programs import Program, ours, programs
 
 import torchlean as tl
 from torchlean import ops, optim, pytree
+from torchlean.ir.builder import bind1
+from torchlean.ir.op import NO_PARAMS
+from torchlean.ir.ops.chain import CHAIN_MUL
 from torchlean.train.examples import digits_cnn, digits_data, digits_mlp, quickstart_data, quickstart_model
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -83,3 +86,15 @@ def test_training_has_the_same_bits_after_200_steps(name: str) -> None:
     compiled, strict = results
     assert len(compiled) == len(strict)
     assert [same_bits(a, b) for a, b in zip(compiled, strict, strict=True)] == [True] * len(strict)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("slope", [0.17677669, -3.0, 0.0, -0.0, 1e-30, np.inf, np.nan])
+def test_the_zeros_of_the_policy_hold_for_slopes_that_are_written_as_numbers(dtype: Any, slope: float) -> None:
+    t = np.array([0.0, -0.0, 1.0, -2.5, 1e-38, np.inf, -np.inf, np.nan], dtype)
+    same = dtype(slope)
+    graph = traced(lambda t: bind1(CHAIN_MUL, NO_PARAMS, t, ops.full(t.shape, float(same), t.dtype)), t)
+    many = traced(lambda t, s: bind1(CHAIN_MUL, NO_PARAMS, t, s), t, np.full(t.shape, same))
+    want = run(graph, [t], REFERENCE)[0]
+    assert same_bits(run(graph, [t])[0], want)
+    assert same_bits(run(many, [t, np.full(t.shape, same)])[0], want)

@@ -24,6 +24,7 @@ from torchlean.ir.ops.chain import CHAIN_MUL
 from torchlean.ir.strict.c_code import PRELUDE
 from torchlean.ir.strict.functions import emit_c
 
+_FINITE = re.compile(r"\(?-?(?=[\d.]*[1-9])\d+\.\d*(e[-+]?\d+)?f?\)?")  # a literal, as `number` writes it
 Dtypes = tuple[DType, ...]
 Write = Callable[[Any, Dtypes, DType, tuple[str, ...]], str]
 
@@ -116,6 +117,8 @@ def _power(params: ew.Exponent, given: Dtypes, made: DType, x: tuple[str, ...]) 
 
 
 def _chain(params: Any, given: Dtypes, made: DType, x: tuple[str, ...]) -> str:
+    if _FINITE.fullmatch(x[1]):  # a number that is not 0: the product is NaN only where the operand is
+        return _as(made, f"{x[0]} * {x[1]}", given[0])
     return f"tl_chain_mul_{made.short}({x[0]}, {x[1]})"
 
 
@@ -261,8 +264,8 @@ def _float_helpers(dtype: DType) -> dict[str, str]:
         f"tl_chain_mul_{short}": (
             f"static inline {c} tl_chain_mul_{short}({c} t, {c} slope) {{\n"
             f"    const {c} product = t * slope;\n"
-            "    const int nothing = (t == 0) | ((slope == 0) & (t == t));\n"
-            "    return ((product != product) & nothing) ? 0 : product;\n}"
+            "    const int settles = (t == 0) | !__builtin_isunordered(t, slope);\n"  # 0 · ∞, or 0 · NaN
+            "    return ((product != product) & settles) ? 0 : product;\n}"
         ),
         f"tl_round_away_{short}": (
             f"static inline {c} tl_round_away_{short}({c} x) {{\n"
