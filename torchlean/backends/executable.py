@@ -64,10 +64,10 @@ class Executable:
                 )
             )
         results = self.call(*arrays)
-        makers = {id: step.capsule.name for step in self.plan.steps for id in step.node.outputs}
         for id, type, result in zip(graph.outputs, graph.output_types, results, strict=True):
             if result.shape != type.shape or result.dtype != type.dtype.carrier:
-                raise wrong_result(makers.get(id, "an argument"), type, result)
+                makers = [step.capsule.name for step in self.plan.steps if id in step.node.outputs]
+                raise wrong_result(makers[0] if makers else "an argument", type, result)
         return results
 
     def __repr__(self) -> str:

@@ -1,18 +1,15 @@
-"""What the tests of generated C share: profiles whose records may be stale, groups of many calls, joined graphs."""
+"""What the tests of generated C share: profiles whose records may be stale, joined graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from torchlean.backends import Capsule, Executable, accept, plan, profiles
+from torchlean.backends import Executable, accept, plan, profiles
 from torchlean.backends.compiled import MODULE
-from torchlean.backends.handler import Group
-from torchlean.conformance.kit.calls import Trial
 from torchlean.ir.graph import Graph, Node
-from torchlean.ir.location import NOWHERE
 from torchlean.ir.types import TensorType
 
 Array = np.ndarray[Any, Any]
@@ -24,31 +21,6 @@ REFERENCE = profiles.reference_cpu.under(profiles.reference_cpu.policy.allowing_
 def run(graph: Graph, arrays: Sequence[Array], profile: Any = COMPILED) -> tuple[Array, ...]:
     """A graph's results under a profile."""
     return Executable(accept(plan(graph, profile))).checked(*arrays)
-
-
-def group_of(capsule: Capsule, trials: Iterable[Trial]) -> tuple[Group, list[Array], list[Node]]:
-    """Every call as one node of one group, so that they are compiled together; the operands; the nodes."""
-    types: list[TensorType] = []
-    nodes: list[Node] = []
-    inputs: list[int] = []
-    arrays: list[Array] = []
-    for trial in trials:
-        ids = tuple(range(len(types), len(types) + len(trial.arrays)))
-        types += trial.types
-        made = capsule.op.type_rule(trial.params, *trial.types)
-        outs = tuple(range(len(types), len(types) + len(made)))
-        types += made
-        nodes.append(Node(capsule.op, ids, outs, trial.params, NOWHERE))
-        inputs += ids
-        arrays += trial.arrays
-    group = Group(
-        nodes=tuple(nodes),
-        capsules=(capsule.name,) * len(nodes),
-        types=tuple(types),
-        inputs=tuple(inputs),
-        outputs=tuple([id for node in nodes for id in node.outputs]),
-    )
-    return group, arrays, nodes
 
 
 def joined(graphs: Sequence[Graph]) -> Graph:

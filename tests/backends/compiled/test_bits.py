@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.compiled.kit import CAPSULES, COMPILED, group_of, joined, run
+from backends.compiled.kit import CAPSULES, COMPILED, joined, run
+from backends.groups import group_of
 from backends.toolbox import defined, normal, same_bits
 from ops.composite_samples import ALL_CASES, Case, float_operands, graph_of, has_reverse
 
@@ -35,7 +36,7 @@ def served(capsule: Capsule) -> list[Any]:
 def test_the_kernel_has_the_bits_of_the_definition(capsule: Capsule) -> None:
     trials = served(capsule)
     assert trials, "no sample is served"
-    group, arrays, nodes = group_of(capsule, trials)
+    group, arrays, nodes = group_of([(capsule, trial) for trial in trials])
     results = dict(zip(group.outputs, capsule.handler.grouper.fuse(group).kernel(packs=True)(*arrays), strict=True))
     for trial, node in zip(trials, nodes, strict=True):
         for id, want in zip(node.outputs, defined(trial.op, trial.params, trial.arrays), strict=True):

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backends.compiled.kit import COMPILED, REFERENCE, group_of, run
+from backends.compiled.kit import COMPILED, REFERENCE, run
 from backends.compiled.test_bits import served
+from backends.groups import group_of
 from backends.toolbox import defined, normal, same_bits, traced
 
 import torchlean as tl
@@ -159,7 +160,7 @@ def test_every_kernel_has_the_same_bits_at_every_width(made_for: Any, tmp_path: 
     """Every op, sample and dtype that is served, as in test_bits."""
     for capsule in module(level(*made_for, tmp_path)).capsules:
         trials = served(capsule)
-        group, arrays, nodes = group_of(capsule, trials)
+        group, arrays, nodes = group_of([(capsule, trial) for trial in trials])
         made = capsule.handler.grouper.fuse(group).kernel(packs=True)(*arrays)
         results = dict(zip(group.outputs, made, strict=True))
         for trial, node in zip(trials, nodes, strict=True):

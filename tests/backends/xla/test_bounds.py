@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends.groups import Call, group_of
 from backends.toolbox import defined, normal
-from backends.xla.kit import Call, group_of
 
 from torchlean.backends import Capsule, Unstated
 from torchlean.backends.handler import grouper_of
