@@ -20,6 +20,7 @@ from torchlean.conformance.kit.calls import Trial, calls_of
 from torchlean.conformance.kit.layout import layouts
 from torchlean.conformance.samples.larger import LARGER
 from torchlean.ir.algebra import NumpyAlgebra
+from torchlean.ir.dtypes import as_dtype
 from torchlean.ir.evaluate import denote
 from torchlean.ir.ops import PRIMITIVES, window
 from torchlean.ir.ops.activation import RELU
@@ -27,6 +28,7 @@ from torchlean.ir.ops.dot import DOT_GENERAL
 from torchlean.ir.ops.loss import MSE_LOSS
 from torchlean.ir.ops.neural import LINEAR
 from torchlean.ir.ops.spread import REDUCE_SUM, Axes
+from torchlean.ir.ops.window_types import Window, adjoint_window
 from torchlean.transforms.vjp import vjp_graph
 
 STRICT = {capsule.op: capsule for capsule in MODULE.capsules}
@@ -182,3 +184,24 @@ def test_the_number_of_larger_calls_is_known() -> None:
 
 def test_calls_of_composites_are_among_the_cases() -> None:
     assert sum(isinstance(case, Call) for case in ALL_CASES) >= 100
+
+
+@pytest.mark.parametrize("factor", [np.inf, np.nan])
+@pytest.mark.parametrize("short", ["f32", "f16", "bf16", "c64"])
+def test_what_a_convolution_skips_is_no_product_with_what_is_not_finite(short: str, factor: float) -> None:
+    """0 · ∞ is NaN; the definition has no such term where the kernel reaches beyond the input."""
+    carrier = as_dtype(short).carrier
+    x, w = normal(2, 2, 5, 4, seed=1).astype(carrier), normal(3, 2, 3, 2, seed=2).astype(carrier)
+    w[0, 0, 0, 0] = factor
+    ct = normal(2, 3, 5, 4, seed=3).astype(carrier)
+    ct[1, 2, 3, 3] = factor
+    given = Window(strides=(1, 1), padding=((1, 1), (0, 1)), dilation=(1, 1), groups=1)
+    calls = (
+        (window.CONV, given, (x, w)),
+        (window.CONV_INPUT_ADJOINT, adjoint_window(given, (5, 4)), (ct, w)),
+        (window.CONV_KERNEL_ADJOINT, adjoint_window(given, (3, 2)), (x, ct)),
+    )
+    with np.errstate(all="ignore"):
+        for op, params, arrays in calls:
+            (want,), (got,) = defined(op, params, arrays), run_kernel(STRICT[op], params, arrays)
+            assert same_bits(got, want), op

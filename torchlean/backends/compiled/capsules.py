@@ -58,7 +58,7 @@ def refuses(op: Op) -> Any:
         for dtype in dtypes - NUMBERS - HALVES - COMPLEX:
             return f"{dtype.short} has no arithmetic in the generated C"
         if dtypes & HALVES and not isinstance(op, Composite):
-            reason = refused_halves(op, params, tuple([type.dtype for type in types]))
+            reason = refused_halves(op)
             if reason is not None:
                 return reason
         if dtypes & COMPLEX and not isinstance(op, Composite):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlean.backends.compiled.text import C_TYPE
+from torchlean.backends.compiled.quotients import power
+from torchlean.backends.compiled.text import C_TYPE, one
 from torchlean.ir.dtypes import DType
 from torchlean.ir.op import Op
 from torchlean.ir.ops import elementwise as ew
 from torchlean.ir.ops import parts
+from torchlean.ir.ops.chain import CHAIN_MUL
 from torchlean.ir.ops.elementary import SQUARE
 
 
@@ -22,10 +24,21 @@ def times(dtype: DType, x: str, y: str) -> str:
     return f"tl_mul_{dtype.short}({x}, {y})" if dtype.is_complex else f"({C_TYPE[dtype]})({x} * {y})"
 
 
-def special(op: Op, made: DType, x: tuple[str, ...]) -> str | None:
+def special(op: Op, params: Any, made: DType, x: tuple[str, ...]) -> str | None:
     """The expression of an op that complex numbers have another one for; else None."""
     if not made.is_complex:
         return None
+    if op is CHAIN_MUL:
+        return f"tl_chain_mul_{made.short}({x[0]}, {x[1]})"
+    if op is ew.INTEGER_POW:
+        return power(
+            params.exponent,
+            x[0],
+            C_TYPE[made],
+            one(made),
+            lambda a, b: times(made, a, b),
+            lambda a: f"tl_div_{made.short}({one(made)}, {a})",
+        )
     if op is ew.MUL:
         return times(made, x[0], x[1])
     if op is SQUARE:
@@ -72,9 +85,20 @@ def _functions(short: str, c: str, f: str) -> dict[str, str]:
         "    return __builtin_complex(nothing ? a / size : real, nothing ? b / size : imag);",
         "}",
     ]
-    return {f"tl_mul_{short}": "\n".join(product), f"tl_div_{short}": "\n".join(quotient)}
+    chained = [
+        f"static inline {z} tl_chain_mul_{short}({z} t, {z} slope) {{",
+        f"    const {z} product = tl_mul_{short}(t, slope);",
+        "    const int settles = (t == 0) | ((slope == 0) & (t == t));",
+        "    return ((product != product) & settles) ? 0 : product;",
+        "}",
+    ]
+    return {
+        f"tl_mul_{short}": "\n".join(product),
+        f"tl_div_{short}": "\n".join(quotient),
+        f"tl_chain_mul_{short}": "\n".join(chained),
+    }
 
 
 def helpers() -> dict[str, str]:
-    """Products and quotients, by name."""
+    """Products, quotients and products of the chain rule, by name."""
     return {**_functions("c64", "float", "f"), **_functions("c128", "double", "")}

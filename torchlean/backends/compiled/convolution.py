@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from torchlean.backends.compiled.complexes import times
+from torchlean.backends.compiled.halves import loaded, local_type, rounded, stored
 from torchlean.backends.compiled.loops import index_text
 from torchlean.backends.compiled.matmul import SMALL, Product, Side
 from torchlean.backends.compiled.operand import Called, Operand, loops
@@ -58,11 +60,19 @@ def _reaches(params: Params, rank: int, sizes: Shape) -> tuple[list[str], str]:
 
 def _finite(name: str, operand: Operand, dtype: DType) -> list[str]:
     """`finite`: whether no entry of an operand is infinite or NaN."""
-    if not dtype.is_float:
+    if not dtype.is_float and not dtype.is_complex:
         return ["const int finite = 1;"]
     names = _names("i", len(operand.shape))
-    test = f"finite &= ({operand.entry(name, names)} - {operand.entry(name, names)}) == 0;"
+    entry = loaded(dtype, operand.entry(name, names))
+    test = f"finite &= ({entry} - {entry}) == 0;"
     return ["int finite = 1;", *loops(operand.shape, names, [test], "")]
+
+
+def _term(dtype: DType, x: str, y: str) -> str:
+    """`total` goes on by a product of two entries in memory, which is rounded, and so is the sum."""
+    c, x, y = local_type(dtype), loaded(dtype, x), loaded(dtype, y)
+    product = times(dtype, x, y) if dtype.is_complex else rounded(dtype, f"({c})({x} * {y})")
+    return f"total = {rounded(dtype, f'({c})(total + {product})')};"
 
 
 class _Window:
@@ -196,12 +206,12 @@ def _towards(
     lines, inside = meets
     outs = _names("o", win.rank)
     entry = source.entry(name, ["n", f"(g * {given} + c)", *_names("a", win.rank)])
-    term = [*lines, f"if ({inside}) total = ({c})(total + ({c})({entry} * {weight}));"]
+    term = [*lines, f"if ({inside}) {_term(win.dtype, entry, weight)}"]
     to = index_text(0, (positions, *contiguous(sizes)), [f"((n * {win.groups} + g) * {made} + m)", *outs])
     one = [
-        f"{c} total = {zero(win.dtype)};",
+        f"{local_type(win.dtype)} total = 0;",
         *loops([given, *win.kernel], ["c", *offs], ["IN_ORDER;", *term], ""),
-        f"y0[{to}] = total;",
+        f"y0[{to}] = {stored(win.dtype, 'total')};",
     ]
     slow = [images, *loops([made, *sizes], ["m", *outs], one), "}"]
     return _both(win, _finite(weights, w, win.dtype), fast, slow, most, helpers, tasks, 2)
@@ -256,7 +266,7 @@ def conv_kernel_adjoint(
         count = rows * rest
         left, right = Side(0, (), count, 1), Side(0, (), 1, width)
         product = Product(dtype, win.per_out, width, count, left, right, space + kept, win.chain, width)
-        if is_shared and product.units() > 1:
+        if is_shared and product.is_tiled() and product.units() > 1:
             product.split, units = True, product.units()
         lines = [*(product.range() if product.split else []), *product.lines()]
         most = max(most, product.workspace)
@@ -283,12 +293,12 @@ def conv_kernel_adjoint(
     ]
     lines, inside = meets
     entry = x.entry("x0", ["n", f"(g * {win.per_in} + c)", *_names("a", win.rank)])
-    term = [*lines, f"if ({inside}) total = ({c})(total + ({c})({entry} * {cotangent}));"]
+    term = [*lines, f"if ({inside}) {_term(dtype, entry, cotangent)}"]
     to = index_text(0, (width, win.offsets, *contiguous(win.kernel)), [f"(g * {win.per_out} + m)", "c", *offs])
     one = [
-        f"{c} total = {zero(dtype)};",
+        f"{local_type(dtype)} total = 0;",
         *loops([win.batch, *win.outputs], ["n", *outs], ["IN_ORDER;", *term], ""),
-        f"y0[{to}] = total;",
+        f"y0[{to}] = {stored(dtype, 'total')};",
     ]
     slow = loops([win.per_out, win.per_in, *win.kernel], ["m", "c", *offs], one, "")
     if units > 1:

@@ -98,22 +98,14 @@ def _rsqrt(params: Any, given: Dtypes, made: DType, x: tuple[str, ...]) -> str:
 
 
 def _power(params: ew.Exponent, given: Dtypes, made: DType, x: tuple[str, ...]) -> str:
-    """Repeated squaring in the definition's order, as a statement expression that names each square."""
-    (v,) = x
-    if params.exponent == 0:
-        return one(made)
-    remaining, square, result, lines, c = abs(params.exponent), v, "", "", C_TYPE[made]
-    while remaining:
-        if remaining & 1:
-            product = _as(made, f"{result} * {square}", made)
-            lines += f" const {c} {square}r = {product};" if result else ""
-            result = f"{square}r" if result else square
-        remaining >>= 1
-        if remaining:
-            lines += f" const {c} {square}q = {_as(made, f'{square} * {square}', made)};"
-            square += "q"
-    last = f"{one(made)} / {result}" if params.exponent < 0 else result
-    return f"({{{lines} {last}; }})" if lines else f"({last})"
+    return quotients.power(
+        params.exponent,
+        x[0],
+        C_TYPE[made],
+        one(made),
+        lambda a, b: _as(made, f"{a} * {b}", made),
+        lambda a: f"{one(made)} / {a}",
+    )
 
 
 def _chain(params: Any, given: Dtypes, made: DType, x: tuple[str, ...]) -> str:
@@ -153,6 +145,8 @@ def _round(params: rounding.Rounded, given: Dtypes, made: DType, x: tuple[str, .
 
 
 def _finite(params: Any, given: Dtypes, made: DType, x: tuple[str, ...]) -> str:
+    if given[0].is_complex:
+        return f"((uint8_t)({x[0]} - {x[0]} == 0))"
     limit = "FLT_MAX" if given[0] is DType.F32 else "DBL_MAX"
     return f"((uint8_t)(__builtin_fabs{SUFFIX[given[0]]}({x[0]}) <= {limit}))"
 
@@ -317,6 +311,9 @@ HELPERS: MappingProxyType[str, str] = MappingProxyType(_helpers())
 def helpers(text: str) -> list[str]:
     """The functions that a text calls, in an order in which C takes them."""
     called = dict.fromkeys(re.findall(r"\btl_\w+", text))
+    for name in [name for name in called if name in HELPERS]:
+        inner = [each for each in re.findall(r"\btl_\w+", HELPERS[name]) if each != name]
+        called = dict.fromkeys([*inner, *called])  # what a helper calls comes before it
     made = [*halves.helpers(called), *[HELPERS[name] for name in called if name in HELPERS]]
     strict = [(name, dtype) for name in STRICT.values() for dtype in ("f32", "f64") if f"tl_{name}_{dtype}" in called]
     return made + ([_WORDS, *[_inlined(emit_c(name, dtype)) for name, dtype in strict]] if strict else [])

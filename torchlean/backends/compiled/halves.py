@@ -9,11 +9,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from torchlean.backends.compiled.quotients import power, reduced_word
 from torchlean.backends.compiled.served import HALVES
 from torchlean.backends.compiled.text import C_TYPE, float_of, literal, number
 from torchlean.ir.dtypes import DType
 from torchlean.ir.op import Op
 from torchlean.ir.ops import elementwise as ew
+from torchlean.ir.ops import quotients, words
 
 
 def local_type(dtype: DType) -> str:
@@ -53,15 +55,46 @@ def rounded(dtype: DType, text: str) -> str:
     return f"tl_round_{dtype.short}({text})" if dtype in HALVES else text
 
 
-def special(op: Op, given: DType, made: DType, x: tuple[str, ...]) -> str | None:
+def special(op: Op, params: Any, given: DType, made: DType, x: tuple[str, ...]) -> str | None:
     """The expression of an op that is more than one operation, or whose operand float32 does not hold; else None."""
+    if op is words.BITCAST_CONVERT and (made in HALVES or given in HALVES):
+        word = stored(given, x[0]) if given in HALVES else f"((uint16_t){x[0]})"
+        return loaded(made, word) if made in HALVES else f"(({C_TYPE[made]}){word})"
+    if made in HALVES and op in _OF_WORDS:
+        return _OF_WORDS[op](params, made, x)
     if op is ew.RSQRT and made in HALVES:
         return f"(1.0f / {rounded(made, f'__builtin_sqrtf({x[0]})')})"
     if op is ew.SIGN and made is DType.BF16:  # ml_dtypes keeps the sign of a zero
         return f"({x[0]} > 0 ? 1.0f : {x[0]} < 0 ? -1.0f : {x[0]})"
     if op is ew.CONVERT and made in HALVES and given not in HALVES and given is not DType.F32:
-        return f"tl_odd_float((double){x[0]})"
+        wide = f"tl_double_{given.short}" if given in (DType.I64, DType.U64) else "(double)"
+        return f"tl_odd_float({wide}({x[0]}))"
     return None
+
+
+def _power(params: ew.Exponent, made: DType, x: tuple[str, ...]) -> str:
+    return power(
+        params.exponent,
+        x[0],
+        "float",
+        "1.0f",
+        lambda a, b: rounded(made, f"{a} * {b}"),
+        lambda a: rounded(made, f"1.0f / {a}"),
+    )
+
+
+def _reduced(params: words.Precision, made: DType, x: tuple[str, ...]) -> str:
+    lines = [f"const uint16_t given = {stored(made, x[0])};", *reduced_word(params, made, "given")]
+    return f"({{ {' '.join(lines)} {x[0]} == {x[0]} ? {loaded(made, '(uint16_t)(bits | sign)')} : {x[0]}; }})"
+
+
+_OF_WORDS: MappingProxyType[Op, Any] = MappingProxyType(
+    {
+        ew.INTEGER_POW: _power,
+        words.REDUCE_PRECISION: _reduced,
+        quotients.NEXTAFTER: lambda params, made, x: f"tl_next_{made.short}({x[0]}, {x[1]})",
+    }
+)
 
 
 _WIDE_F16 = """static inline float tl_wide_f16(uint16_t h) {
@@ -92,6 +125,23 @@ _WORD_BF16 = """static inline uint16_t tl_word_bf16(float x) {
     const uint32_t payload = given.b >> 16 | ((given.b & 0x7f0000u) == 0 ? 0x40u : 0);
     return (uint16_t)(x != x ? payload : near);
 }"""
+_NEXT = """static inline float tl_next_SHORT(float x, float y) {
+    const uint16_t word = tl_word_SHORT(x), other = tl_word_SHORT(y);
+    const uint16_t least = (other & 0x8000) | 1, nearer = word - 1, farther = word + 1;
+    const int inwards = (x > 0) != (y > x);
+    const float next = tl_wide_SHORT(x == 0 ? least : inwards ? nearer : farther);
+    return x != x || y != y ? x + y : x == y ? EQUAL : next;
+}"""
+_DOUBLES = MappingProxyType(  # of 64-bit integers, with the last bit odd where some are dropped: see `ir.carriers`
+    {
+        f"tl_double_{short}": f"""static inline double tl_double_{short}({c} x) {{
+    const {c} low = x & 0xfff;
+    const double near = (double)x, odd = (double)(low != 0 ? x - low + 0x800 : x);
+    return __builtin_fabs(near) < 0x1p52 ? near : odd;
+}}"""
+        for short, c in (("i64", "int64_t"), ("u64", "uint64_t"))
+    }
+)
 _ODD = """static inline float tl_odd_float(double x) {
     const float near = (float)x;
     const double back = near;
@@ -117,7 +167,11 @@ _TEXTS = MappingProxyType(
 def helpers(called: Any) -> list[str]:
     """The functions of this file that a text calls by name, in an order in which C takes them."""
     made = [_ODD] if "tl_odd_float" in called else []
+    made += [text for name, text in _DOUBLES.items() if name in called]
     for short, texts in _TEXTS.items():
-        if any([f"tl_{verb}_{short}" in called for verb in ("wide", "word", "round")]):
+        if any([f"tl_{verb}_{short}" in called for verb in ("wide", "word", "round", "next")]):
             made += texts
+        if f"tl_next_{short}" in called:
+            equal = "x" if short == "f16" else "y"  # which of two zeros is kept: by NumPy, and by ml_dtypes
+            made.append(_NEXT.replace("SHORT", short).replace("EQUAL", equal))
     return made

@@ -1,10 +1,11 @@
-"""More elementwise ops as C expressions: remainders, signs and neighbours of numbers, words shifted, mixed and counted.
+"""More elementwise ops as C expressions: powers, remainders, signs and neighbours of numbers, words shifted, counted.
 
 `fmod` and `nextafter` are exact, so every C library has the same ones; what is built from them is as in NumPy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +16,9 @@ from torchlean.ir.ops import bits, quotients, rounding, words
 from torchlean.ir.ops.elementary import SQUARE
 from torchlean.ir.ops.words import Precision
 
-_STORED = MappingProxyType({DType.F32: (8, 23), DType.F64: (11, 52)})  # bits of exponent and mantissa
+_STORED = MappingProxyType(  # bits of exponent and mantissa
+    {DType.F32: (8, 23), DType.F64: (11, 52), DType.F16: (5, 10), DType.BF16: (8, 7)}
+)
 
 
 def _square(params: Any, given: Any, made: DType, x: tuple[str, ...]) -> str:
@@ -42,24 +45,52 @@ def _leading_zeros(params: Any, given: Any, made: DType, x: tuple[str, ...]) -> 
 
 
 def _reduced(params: Precision, given: Any, made: DType, x: tuple[str, ...]) -> str:
-    """Round the stored bits to nearest even; then too large becomes ±∞ and below the least normal number ±0."""
+    """In a float's own word."""
     c, word = C_TYPE[made], f"uint{made.width}_t"
-    exponent, stored = _STORED[made]
-    drop = stored - params.mantissa
     lines = [
         f"const union {{ {c} a; {word} b; }} given = {{ .a = {x[0]} }};",
-        f"const {word} sign = given.b & {1 << (made.width - 1)}ULL;",
-        f"{word} bits = given.b ^ sign;",
+        *reduced_word(params, made, "given.b"),
+        f"const union {{ {word} b; {c} a; }} rounded = {{ .b = bits | sign }};",
+    ]
+    return f"({{ {' '.join(lines)} given.a == given.a ? rounded.a : given.a; }})"
+
+
+def reduced_word(params: Precision, dtype: DType, given: str) -> list[str]:
+    """Statements that make `sign` and `bits` of a word: the stored bits rounded to nearest even; then too large becomes
+    ±∞ and below the least normal number ±0.
+    """
+    word, width = f"uint{dtype.width}_t", dtype.width
+    exponent, stored = _STORED[dtype]
+    drop = stored - params.mantissa
+    lines = [
+        f"const {word} sign = {given} & {1 << (width - 1)}ULL;",
+        f"{word} bits = {given} ^ sign;",
     ]
     if drop > 0:
-        half, kept = (1 << (drop - 1)) - 1, (1 << made.width) - (1 << drop)
+        half, kept = (1 << (drop - 1)) - 1, (1 << width) - (1 << drop)
         lines.append(f"bits = (bits + {half}ULL + ((bits >> {drop}) & 1)) & {kept}ULL;")
     if params.exponent < exponent:
         bias, middle = 2 ** (params.exponent - 1) - 1, 2 ** (exponent - 1) - 1
         lines.append(f"bits = bits >> {stored} > {middle + bias} ? {((1 << exponent) - 1) << stored}ULL : bits;")
         lines.append(f"bits = bits >> {stored} <= {middle - bias} ? 0 : bits;")
-    lines.append(f"const union {{ {word} b; {c} a; }} rounded = {{ .b = bits | sign }};")
-    return f"({{ {' '.join(lines)} given.a == given.a ? rounded.a : given.a; }})"
+    return lines
+
+
+def power(exponent: int, v: str, c: str, one: str, times: Callable[[str, str], str], over: Callable[[str], str]) -> str:
+    """`v` to a whole power by repeated squaring in the definition's order, naming each square; `over` is 1 / of one."""
+    if exponent == 0:
+        return one
+    remaining, square, result, lines = abs(exponent), v, "", ""
+    while remaining:
+        if remaining & 1:
+            lines += f" const {c} {square}r = {times(result, square)};" if result else ""
+            result = f"{square}r" if result else square
+        remaining >>= 1
+        if remaining:
+            lines += f" const {c} {square}q = {times(square, square)};"
+            square += "q"
+    last = over(result) if exponent < 0 else result
+    return f"({{{lines} {last}; }})" if lines else f"({last})"
 
 
 def table() -> dict[Op, Any]:

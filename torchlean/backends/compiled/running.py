@@ -9,7 +9,7 @@ from torchlean.backends.compiled.expressions import largest
 from torchlean.backends.compiled.halves import loaded, local_type, rounded, stored, wide
 from torchlean.backends.compiled.loops import index_text
 from torchlean.backends.compiled.operand import Called, Operand, loops, positions
-from torchlean.backends.compiled.text import number
+from torchlean.backends.compiled.text import SUFFIX, number
 from torchlean.backends.compiled.toolchain import Toolchain
 from torchlean.backends.strides import contiguous
 from torchlean.ir.op import Op
@@ -86,6 +86,21 @@ def extreme(sign: str) -> Any:
     return emit
 
 
+def log_sums(params: cumulative.Run, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
+    """max + log1p(e^-|y - x|), every operation rounded; an infinite maximum is the result."""
+    (x,) = operands
+    dtype, c = types[0].dtype, local_type(types[0].dtype)
+    entry, short, suffix = x.entry("x0", positions(len(x.shape))), wide(dtype).short, SUFFIX[wide(dtype)]
+    apart = rounded(dtype, f"tl_exp_{short}(-__builtin_fabs{suffix}({rounded(dtype, 'y - x')}))")
+    added = rounded(dtype, f"top + {rounded(dtype, f'tl_log1p_{short}({apart})')}")
+    step = (
+        f"({{{{ const {c} y = {loaded(dtype, '{total}')}, x = {loaded(dtype, entry)}; "
+        f"const {c} top = {largest(wide(dtype), 'y', 'x')}; "
+        f"__builtin_isinf(top) ? top : {added}; }}}})"
+    )
+    return _along(params, x.shape, entry, stored(dtype, step), None)
+
+
 def recurrence(params: cumulative.Run, operands: list[Operand], types: list[TensorType], chain: Toolchain) -> Called:
     """The product, rounded, then the sum."""
     a, b = operands
@@ -106,5 +121,6 @@ def table() -> dict[Op, Any]:
         cumulative.CUMPROD: running("*", 1),
         cumulative.CUMMAX: extreme(">="),
         cumulative.CUMMIN: extreme("<="),
+        cumulative.CUMLOGSUMEXP: log_sums,
         cumulative.RECURRENCE: recurrence,
     }

@@ -93,6 +93,7 @@ CALLS: frozenset[Op] = frozenset(
         *(DOT_GENERAL, window.CONV, window.CONV_INPUT_ADJOINT, window.CONV_KERNEL_ADJOINT),
         *(cut.PAD, cut.CONCATENATE, gather.GATHER, gather.SCATTER_ADD, reduce.ARGMAX, reduce.ARGMIN),
         *(random.RANDOM_BITS, cumulative.CUMSUM, cumulative.CUMPROD, cumulative.CUMMAX, cumulative.CUMMIN),
+        cumulative.CUMLOGSUMEXP,
         *(cumulative.RECURRENCE, SORT, bits.THREEFRY2X32, dynamic.DYNAMIC_SLICE, dynamic.DYNAMIC_UPDATE_SLICE),
         *(scattering.SCATTER, scattering.SCATTER_MUL, scattering.SCATTER_MAX, scattering.SCATTER_MIN),
     }
@@ -100,38 +101,32 @@ CALLS: frozenset[Op] = frozenset(
 PRIMITIVES: frozenset[Op] = ELEMENTWISE | VIEWS | FOLDS | MADE_UP | CALLS
 COMPOSITES: tuple[Op, ...] = (RELU, MSE_LOSS)  # those the strict provider serves whole: it would be asked first
 
-WORDS: frozenset[Op] = frozenset(  # those of 16-bit floats that are more than single operations in float32
-    {words.BITCAST_CONVERT, words.REDUCE_PRECISION, quotients.NEXTAFTER}
-)
-CONVOLUTIONS: frozenset[Op] = frozenset({window.CONV, window.CONV_INPUT_ADJOINT, window.CONV_KERNEL_ADJOINT})
 OF_COMPLEX: frozenset[Op] = frozenset(
     {
         *(parts.REAL, parts.IMAG, parts.COMPLEX, parts.CONJ, create.FULL, ew.SELECT, ew.EQ, ew.NE),
         *(ew.ADD, ew.SUB, ew.MUL, ew.DIV, ew.NEG, SQUARE, DOT_GENERAL, spread.REDUCE_SUM, fold.REDUCE_PROD),
         *(cut.PAD, cut.CONCATENATE, gather.GATHER, gather.SCATTER_ADD, scattering.SCATTER, scattering.SCATTER_MUL),
         *(dynamic.DYNAMIC_SLICE, dynamic.DYNAMIC_UPDATE_SLICE),
-        *(cumulative.CUMSUM, cumulative.CUMPROD, cumulative.RECURRENCE),
+        *(cumulative.CUMSUM, cumulative.CUMPROD, cumulative.RECURRENCE, SORT, rounding.IS_FINITE, rounding.IS_NAN),
+        *(ew.INTEGER_POW, CHAIN_MUL, window.CONV, window.CONV_INPUT_ADJOINT, window.CONV_KERNEL_ADJOINT),
     }
 )
+LIBRARY: frozenset[Op] = frozenset({*STRICT, ew.SQRT, ew.RSQRT})  # of complex numbers they are the C library's
 MOST_POWER = 1 << 16
 
 
 def refused_complex(op: Op, params: Any) -> str | None:
     """Why a node with complex numbers is not written in C, or None."""
-    if op in OF_COMPLEX or op in VIEWS or (op is ew.CONVERT and params.dtype in COMPLEX):
+    if op in OF_COMPLEX or op in VIEWS or (op is ew.CONVERT and (params.dtype in COMPLEX or params.dtype.is_bool)):
         return None
+    if op in LIBRARY:
+        return "of complex numbers it is defined as NumPy's own, whose bits are those of one C library"
     return "complex numbers have no such op in the generated C"
 
 
-def refused_halves(op: Op, params: Any, given: tuple[DType, ...]) -> str | None:
+def refused_halves(op: Op) -> str | None:
     """Why a node with 16-bit floats is not written in C, or None."""
-    if op in WORDS or op in CONVOLUTIONS or op is create.IOTA:
-        return "16-bit floats have no such op in the generated C"
-    if op is ew.INTEGER_POW and params.exponent not in (-1, 0, 1, 2):
-        return "a power of a 16-bit float is rounded after every product"
-    if op is ew.CONVERT and params.dtype is DType.BF16 and given[0] in (DType.I64, DType.U64):
-        return "64-bit integers do not fit the double by way of which bf16 is rounded"
-    return None
+    return "16-bit floats have no counters in the generated C" if op is create.IOTA else None
 
 
 def refused(op: Op, params: Any, given: tuple[DType, ...]) -> str | None:

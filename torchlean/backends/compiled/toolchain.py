@@ -19,7 +19,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from importlib.util import find_spec
+from pathlib import Path
 
 from torchlean.errors import BackendMissing, message
 
@@ -50,21 +52,36 @@ GCC = (
     "-fschedule-insns2",
     "-fno-asynchronous-unwind-tables",
 )
-OTHERS = ("-O3",)  # of Clang, and of the one that ziglang brings
+OTHERS = ("-O3",)  # of Clang, which is also what ziglang brings
 PLAIN = ("-fno-tree-vectorize", "-fno-tree-loop-vectorize", "-fno-tree-slp-vectorize")
+OTHERS_PLAIN = ("-fno-vectorize", "-fno-slp-vectorize")
 LIBRARIES = ("-lm",)
 BARE = ("-nostdlib",)  # on Linux the process has what generated code calls; libraries that need no start-up link faster
+CACHES = ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR")
 TIMEOUT_S = 600
 _FIX = "install one (gcc or clang), name one in CC, or install torchlean[compiled], which brings one as a wheel"
 
 Command = tuple[str, ...]
 
 
+class Family(Enum):
+    """Whose compiler one is: what it is told besides `FLAGS`."""
+
+    GCC = "GCC"
+    CLANG = "Clang"
+    ZIG = "Zig"
+    OTHER = "another"
+
+    __hash__ = object.__hash__
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolchain:
     """A compiler with its flags. `lanes`: bytes of a vector register; `registers`: how many there are.
 
-    `machine` names the instruction sets, since a library made for them runs on no other machine.
+    `machine` names the instruction sets, since a library made for them runs on no other machine. `plain` keeps loops
+    from being vectorised; `caches` are variables that name folders the compiler writes to; these are put beside the
+    source, which is removed with them.
     """
 
     command: Command
@@ -74,6 +91,8 @@ class Toolchain:
     lanes: int
     registers: int
     libraries: tuple[str, ...] = LIBRARIES
+    plain: tuple[str, ...] = PLAIN
+    caches: tuple[str, ...] = ()
 
     def identity(self) -> tuple[object, ...]:
         """What decides the machine code of a source."""
@@ -85,8 +104,9 @@ class Toolchain:
         Compilers that break down mostly do so when they vectorise; they are asked once more not to: no bit changes.
         """
         rest = (*extra, "-o", target, source, *self.libraries)
-        said = _run((*self.command, *self.flags, *rest), TIMEOUT_S)
-        if said is not None and _run((*self.command, *self.flags, *PLAIN, *rest), TIMEOUT_S) is not None:
+        folders = dict.fromkeys(self.caches, str(Path(source).with_suffix(".cache")))
+        said = _run((*self.command, *self.flags, *rest), folders)
+        if said is not None and _run((*self.command, *self.flags, *self.plain, *rest), folders) is not None:
             raise BackendMissing(
                 message(
                     "the C compiler did not compile what was generated",
@@ -119,33 +139,58 @@ def find(environ: Mapping[str, str]) -> Command | str:
 def toolchain(command: Command, features: frozenset[str]) -> Toolchain:
     """The toolchain of a command on this machine; `features` are its instruction sets by NumPy's names."""
     machine = platform.machine()
-    version, is_gcc = version_of(command)
-    is_bare = is_gcc and sys.platform == "linux"
-    flags = (*FLAGS, *(GCC if is_gcc else OTHERS), *(BARE if is_bare else ()), *_native(machine, features))
+    version, family = version_of(command)
+    told = [word for word in command[1:] if word.startswith("-") and word != "-m"]  # in CC: it makes other code
+    is_bare = family is not Family.OTHER and sys.platform == "linux"
+    flags = (
+        *FLAGS,
+        *(GCC if family is Family.GCC else OTHERS),
+        *(BARE if is_bare else ()),
+        *_native(machine, features),
+    )
     lanes, registers = _vectors(machine, features)
     return Toolchain(
         command=command,
-        version=version,
+        version=" ".join([f"{version} with", *told]) if told else version,
         flags=flags,
         machine=f"{platform.system()} {machine}: {' '.join(sorted(features))}",
         lanes=lanes,
         registers=registers,
-        libraries=(*LIBRARIES, "-lgcc") if is_bare else LIBRARIES,
+        libraries=_libraries(family) if is_bare else LIBRARIES,
+        plain=PLAIN if family is Family.GCC else OTHERS_PLAIN,
+        caches=CACHES if is_bare and family is Family.ZIG else (),
     )
 
 
-def version_of(command: Command) -> tuple[str, bool]:
-    """The first line the compiler says about itself, and whether it is GCC, which gives the name it was called by."""
+def _libraries(family: Family) -> tuple[str, ...]:
+    """What a bare library is linked with. Zig would first build a libm and its run-time library, for ten seconds."""
+    if family is Family.ZIG:
+        return ()
+    return (*LIBRARIES, "-lgcc") if family is Family.GCC else LIBRARIES
+
+
+def version_of(command: Command) -> tuple[str, Family]:
+    """The first line the compiler says about itself, and whose it is; GCC gives the name it was called by, which is
+    left out, and Zig the version of the Clang in it, which is not all of it.
+    """
+    said = _said(command, "--version")
+    line = (said.splitlines() or [""])[0].strip()
+    if "clang" in said.lower():
+        if command[-1] == "cc" and len(command) > 1 and "zig" in Path(command[-2]).name:
+            return f"zig {_said(command[:-1], 'version').strip()}, {line}", Family.ZIG
+        return line, Family.CLANG
+    is_gcc = "Free Software Foundation" in said
+    return (f"GCC {line.partition(' ')[2]}", Family.GCC) if is_gcc else (line, Family.OTHER)
+
+
+def _said(command: Command, question: str) -> str:
     try:
-        made = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        made = subprocess.run([*command, question], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as fault:
         raise _broken(command, str(fault)) from None
     if made.returncode != 0:
         raise _broken(command, (made.stderr or made.stdout).strip()[:200] or f"exit status {made.returncode}")
-    said = made.stdout
-    line = (said.splitlines() or [""])[0].strip()
-    is_gcc = "Free Software Foundation" in said and "clang" not in said.lower()
-    return f"GCC {line.partition(' ')[2]}" if is_gcc else line, is_gcc
+    return made.stdout
 
 
 def _broken(command: Command, said: str) -> BackendMissing:
@@ -159,15 +204,15 @@ def _broken(command: Command, said: str) -> BackendMissing:
     )
 
 
-def _run(arguments: tuple[str, ...], timeout: float) -> str | None:
+def _run(arguments: tuple[str, ...], folders: Mapping[str, str]) -> str | None:
     """What a failing command said, or None. It runs in English and without the caller's input."""
-    environ = {**os.environ, "LC_ALL": "C"}
+    environ = {**os.environ, "LC_ALL": "C", **folders}
     try:
         made = subprocess.run(
             arguments,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=TIMEOUT_S,
             check=False,
             stdin=subprocess.DEVNULL,
             env=environ,

@@ -91,7 +91,7 @@ class _Writer:
         self.shared = False
         self.rare = RareParts()
         self.arena = Arena(schedule, self.runs)
-        self.inputs = {id: position for position, id in enumerate(schedule.group.inputs)}
+        self.inputs = {value: position for position, value in enumerate(schedule.group.inputs)}
         self.capsule = dict(zip([id(node) for node in schedule.group.nodes], schedule.group.capsules, strict=True))
 
     def program(self) -> Program:
@@ -270,7 +270,8 @@ class _Writer:
         operands = tuple([self._operand(body, part, id) for id in node.inputs])
         given = tuple([types[id].dtype for id in node.inputs])
         made = types[out].dtype
-        text = halves.special(node.op, given[0], made, operands) or complexes.special(node.op, made, operands)
+        text = halves.special(node.op, node.params, given[0], made, operands)
+        text = text or complexes.special(node.op, node.params, made, operands)
         if text is None:
             wide = tuple([halves.wide(each) for each in given])
             text = EXPRESSIONS[node.op](node.params, wide, halves.wide(made), operands)

@@ -40,7 +40,7 @@ def spread_patches(params: Params, ct: Array, kernel: Shape, inputs: Shape) -> A
 
 def _skipped(met: Array, factors: Array) -> Array | None:
     """Where nothing meets, if that matters: a factor is not finite. `met` is 1 where something does."""
-    if factors.dtype.kind != "f" or np.isfinite(factors).all():
+    if factors.dtype.kind in "biu" or np.isfinite(factors).all():
         return None
     missing = met == 0
     return missing if missing.any() else None
