@@ -59,6 +59,11 @@ def structure(tree: Tree, is_leaf: IsLeaf = None) -> TreeDef:
         raise _too_deep() from None
 
 
+def parts(treedef: TreeDef) -> list[TreeDef]:
+    """Return the structures of the children of the outermost node, in leaf order."""
+    return treedef.children()
+
+
 def map(f: Callable[..., Any], tree: Tree, *rest: Tree, is_leaf: IsLeaf = None) -> Tree:
     """Apply `f` to each leaf of `tree` together with the parts of each of `rest` in the same place.
 

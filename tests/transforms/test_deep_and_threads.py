@@ -142,6 +142,20 @@ def test_a_wide_graph_of_one_value_used_everywhere() -> None:
     assert float(tl.grad(f)(np.float64(2.0))) == 1.0 + sum(i % 3 for i in range(20_000))
 
 
+def test_gradients_of_many_leaves_take_time_linear_in_them() -> None:
+    """Also where not every leaf is differentiated, so that traced inputs and wanted leaves are not the same."""
+
+    def run(count: int) -> None:
+        gradient = tl.grad(lambda x, leaves: leaves[-1] * x, 1)
+        tl.make_graph(gradient)(SCALAR, [SCALAR] * count)
+
+    for _ in range(3):
+        small, large = fastest(lambda: run(4_000)), fastest(lambda: run(16_000))
+        if large <= RATIO * small + 0.01:
+            return
+    pytest.fail(f"{large:.3f} s for 16 000 leaves, {small:.3f} s for 4 000")
+
+
 def test_deeply_nested_transforms_do_not_recurse_far() -> None:
     f: Callable[[Any], Any] = lambda x: x * x * x  # noqa: E731
     for _ in range(30):

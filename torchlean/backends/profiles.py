@@ -2,7 +2,8 @@
 
 `checked_cpu`, the default, is strict: one set of bits, which `reference` defines and `compiled` keeps in generated C.
 `fast_cpu` takes BLAS and NumPy's own sums for what C does not serve. `reference_cpu` and `numpy_cpu` are the same two
-without C: nothing is compiled, so a program is ready at once. Sessions, which run op by op, never wait for C either.
+without C: nothing is compiled, so a program is ready at once. Sessions, which run op by op, never wait for C either,
+except for a gradient that was asked for hundreds of times (`runtime/remembered.py`).
 `xla_cpu` makes XLA executables of groups of steps, by way of jax; its values rest on trust in XLA (docs/xla.md).
 """
 

@@ -41,6 +41,11 @@ class Watched:
         return self._session.bodies
 
     @property
+    def remembered(self) -> None:
+        """Nothing: what is watched runs node by node."""
+        return None
+
+    @property
     def watch(self) -> Any:
         """What notes the use of random keys."""
         return self._session.watch

@@ -7,18 +7,26 @@ is -0.0, and a framework that reports what ran does not change bits in passing.
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from torchlean.errors import LeakedTracerError, TraceError, TypeRuleError, message, shown
+from torchlean.errors import LeakedTracerError, TraceError, TypeRuleError, message
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.literal import CONSTANT, Literal
-from torchlean.ir.location import NOWHERE, SourceLocation, caller_location
+from torchlean.ir.location import NOWHERE, SourceLocation, caller_location, location_from
 from torchlean.ir.op import EffectOp, Op, TypeFault
+from torchlean.ir.operand import HOST, NUMBER, is_python_number, no_operand, scalar_array, type_of
 from torchlean.ir.operators import Operators, home_of
-from torchlean.ir.types import TensorType, show_types, type_of_array
+from torchlean.ir.types import TensorType, show_types
+
+Step = tuple[Op, Any, tuple[int, ...], tuple[TensorType, ...]]  # op, params, operands, result types
+
+_new = object.__new__  # tracing makes thousands of values and nodes: `Value(…)` and `Node(…)` take twice as long
+_node = tuple.__new__
 
 
 class Answerer(Protocol):
@@ -28,6 +36,9 @@ class Answerer(Protocol):
     def bodies(self) -> dict[Any, Any]:
         """Traced bodies of composites, by (composite, attributes, types)."""
         ...
+
+    remembered: Any
+    """What keeps programs by the traced graphs they were derived from, or None; see runtime/remembered.py."""
 
     watch: Any
     """What `random.check_key_reuse` notes the use of keys in, or None."""
@@ -166,15 +177,19 @@ class Builder:
         "__weakref__",
         "_arrays",
         "_captured_ids",
+        "_files",
         "_shared",
         "bodies",
         "capture_arrays",
+        "capture_constants",
         "captured",
         "closed",
         "inputs",
         "name",
         "nodes",
+        "owner",
         "parent",
+        "remembered",
         "types",
         "watch",
         "where",
@@ -187,13 +202,17 @@ class Builder:
         self.parent = parent
         self.captured: list[Any] = []  # values of enclosing builders that became extra inputs, in input order
         self.capture_arrays = False  # whether an eager array becomes an extra input too, instead of a constant
+        self.capture_constants = False  # likewise for an array of NumPy's
+        self.remembered = None
         self.name = name
         self.closed = False
         self.where: SourceLocation | None = None  # set while a transform replays a node: results inherit its line
         self.bodies: dict[Any, Any] = {}  # traced bodies of composites, by (composite, attributes, types)
         self.watch: Any = None  # what notes the use of keys, if anything; of whatever answered before this trace
+        self.owner: Any = None if parent is None else parent.owner  # the backend that differentiates, if one does
         self._shared: dict[tuple[Any, ...], tuple[int, ...]] | None = {}
         self._captured_ids: dict[tuple[int, int], int] = {}
+        self._files: set[str] = set()  # known to be of this package, which no user's line is in
         self._arrays: dict[int, tuple[Any, int]] = {}  # immutable eager arrays already lifted, by identity
 
     @staticmethod
@@ -213,6 +232,13 @@ class Builder:
         self.types.append(type)
         self.inputs.append(id)
         return Value(self, id, type)
+
+    def add_inputs(self, types: Sequence[TensorType]) -> list[Value]:
+        """New graph inputs."""
+        first = len(self.types)
+        self.types.extend(types)
+        self.inputs.extend(range(first, len(self.types)))
+        return [Value(self, id, type) for id, type in enumerate(types, first)]
 
     def value(self, id: int) -> Value:
         return Value(self, id, self.types[id])
@@ -244,9 +270,9 @@ class Builder:
                 lifted = self._constant(np.asarray(operand))
             self._arrays[id(operand)] = (operand, lifted)
             return lifted
-        if isinstance(operand, np.ndarray | np.generic):  # first: a numpy.float64 is a Python float too
+        if isinstance(operand, HOST):  # first: a numpy.float64 is a Python float too
             return self._constant(np.asarray(operand))
-        if isinstance(operand, bool | int | float | complex):
+        if isinstance(operand, NUMBER):
             return self._constant(scalar_array(operand))
         raise no_operand(operand)
 
@@ -274,27 +300,46 @@ class Builder:
     def bind(self, op: Op, params: Any, operands: tuple[Any, ...]) -> tuple[Value, ...]:
         """Apply `op`: lift the operands, type the result, append (or share) a node."""
         ids = tuple([o.id if o.__class__ is Value and o.builder is self else self.lift(o) for o in operands])
-        key = (op, params, ids)
-        outputs = self.shared.get(key) or self._make(key)
         types = self.types
+        key = (op, params, ids)
+        shared = self.shared if self._shared is None else self._shared
+        outputs = shared.setdefault(key, (len(types),))
+        if outputs[0] == len(types):
+            outputs = self._make(key, outputs)
         return tuple([Value(self, out, types[out]) for out in outputs])
 
     def apply(self, op: Op, params: Any, operands: tuple[Any, ...]) -> Value:
         """`bind` for an op with one output."""
         ids = tuple([o.id if o.__class__ is Value and o.builder is self else self.lift(o) for o in operands])
+        types = self.types
+        first = len(types)
         key = (op, params, ids)
-        out = (self.shared.get(key) or self._make(key))[0]
-        return Value(self, out, self.types[out])
+        shared = self.shared if self._shared is None else self._shared
+        outputs = shared.setdefault(key, (first,))
+        out = outputs[0]
+        if out == first:
+            self._make(key, outputs)
+        made = _new(Value)
+        made.builder = self
+        made.id = out
+        made.type = types[out]
+        return made
 
     def emit(self, op: Op, params: Any, inputs: tuple[int, ...]) -> tuple[int, ...]:
         """The output ids of a node, shared with an equal earlier node."""
         key = (op, params, inputs)
-        return self.shared.get(key) or self._make(key)
+        outputs = self._entered(key)
+        return outputs if outputs[0] != len(self.types) else self._make(key, outputs)
 
     def emit_typed(self, node: Node, inputs: tuple[int, ...], made: tuple[TensorType, ...]) -> tuple[int, ...]:
         """Re-emit a node of a checked graph on these inputs, with known result types."""
         key = (node[0], node[3], inputs)
-        return self.shared.get(key) or self._append(key, made, node[4])
+        outputs = self._entered(key)
+        return outputs if outputs[0] != len(self.types) else self._append(key, outputs, made, node[4])
+
+    def _entered(self, key: tuple[Any, ...]) -> tuple[int, ...]:
+        """The outputs of the node there is, or else those of a new node, whose first id is the next one: append it."""
+        return self.shared.setdefault(key, (len(self.types),))
 
     @property
     def shared(self) -> dict[tuple[Any, ...], tuple[int, ...]]:
@@ -304,39 +349,55 @@ class Builder:
             self._shared = {(node[0], node[3], node[1]): node[2] for node in nodes if node[0].__class__ is not EffectOp}
         return self._shared
 
-    def _make(self, key: tuple[Any, ...]) -> tuple[int, ...]:
-        """Type and append a node that is not there yet."""
+    def _make(self, key: tuple[Any, ...], outputs: tuple[int, ...]) -> tuple[int, ...]:
+        """Type and append a node that was entered just now."""
         op, params, inputs = key
-        if self.closed:
-            raise TraceError(
-                message(
-                    f"{op.name} of {show_types(tuple([self.types[i] for i in inputs]))} in a trace that has ended",
-                    expected="a running trace",
-                    got=f"the one of {self.name}, whose graph is finished",
-                    fix="return the value from the traced function, and apply the op to the result",
-                    where=str(caller_location()),
-                )
-            )
         types = self.types
         try:
+            if self.closed:
+                raise self._ended(op, inputs)
+            if op is CONSTANT and self.capture_constants:
+                return self._captured_constant(params, outputs)
             made = op.type_rule(params, *[types[i] for i in inputs])
-        except TypeFault as fault:
+        except BaseException as fault:
+            del self.shared[key]
+            if not isinstance(fault, TypeFault):
+                raise
             where = self.where or caller_location()
-            raise type_fault_error(op, tuple(types[i] for i in inputs), fault, where) from None
-        return self._append(key, made, self.where or caller_location())
+            raise type_fault_error(op, tuple([types[i] for i in inputs]), fault, where) from None
+        return self._append(key, outputs, made, self.where or location_from(sys._getframe(2), self._files))
 
-    def _append(self, key: tuple[Any, ...], made: tuple[TensorType, ...], where: SourceLocation) -> tuple[int, ...]:
+    def _captured_constant(self, literal: Literal, outputs: tuple[int, ...]) -> tuple[int, ...]:
+        """An operand in the place of a node: equal arrays are one operand, by the table of shared nodes."""
+        self.types.append(literal.type)
+        self.inputs.extend(outputs)
+        self.captured.append(literal.array)
+        return outputs
+
+    def _ended(self, op: Op, inputs: tuple[int, ...]) -> TraceError:
+        return TraceError(
+            message(
+                f"{op.name} of {show_types(tuple([self.types[i] for i in inputs]))} in a trace that has ended",
+                expected="a running trace",
+                got=f"the one of {self.name}, whose graph is finished",
+                fix="return the value from the traced function, and apply the op to the result",
+                where=str(caller_location()),
+            )
+        )
+
+    def _append(
+        self, key: tuple[Any, ...], outputs: tuple[int, ...], made: tuple[TensorType, ...], where: SourceLocation
+    ) -> tuple[int, ...]:
+        """Append a node that was entered just now, under the ids of its results."""
         types = self.types
-        first = len(types)
         if len(made) == 1:
             types.append(made[0])
-            outputs: tuple[int, ...] = (first,)
         else:
+            outputs = self.shared[key] = tuple(range(outputs[0], outputs[0] + len(made)))
             types.extend(made)
-            outputs = tuple(range(first, first + len(made)))
-        self.nodes.append(Node(key[0], key[2], outputs, key[1], where))
-        if key[0].__class__ is not EffectOp:
-            self.shared[key] = outputs
+        self.nodes.append(_node(Node, (key[0], key[2], outputs, key[1], where)))
+        if key[0].__class__ is EffectOp:
+            del self.shared[key]
         return outputs
 
     def inline(self, graph: Graph, operands: tuple[int, ...]) -> tuple[int, ...]:
@@ -354,10 +415,33 @@ class Builder:
         shared = self.shared
         for op, ins, outs, params, where in graph.nodes:
             key = (op, params, tuple([ids[i] for i in ins]))
-            outputs = shared.get(key) or self._append(key, tuple([types[o] for o in outs]), where)
+            outputs = shared.setdefault(key, (len(self.types),))
+            if outputs[0] == len(self.types):
+                outputs = self._append(key, outputs, tuple([types[o] for o in outs]), where)
             for inner, outer in zip(outs, outputs, strict=True):
                 ids[inner] = outer
         return tuple([ids[o] for o in graph.outputs])
+
+    def repeat(self, steps: Sequence[Step], values: list[int], where: SourceLocation) -> list[int]:
+        """Emit `steps`, whose operands are positions in `values`; ids of results are appended there, step by step."""
+        shared, types, nodes = self.shared, self.types, self.nodes
+        for op, params, positions, made in steps:
+            if len(positions) == 2:
+                left, right = positions
+                inputs: tuple[int, ...] = (values[left], values[right])
+            else:
+                inputs = tuple([values[position] for position in positions])
+            first = len(types)
+            key = (op, params, inputs)
+            outputs = shared.setdefault(key, (first,))
+            if outputs[0] == first:
+                if len(made) == 1:
+                    types.append(made[0])
+                    nodes.append(_node(Node, (op, inputs, outputs, params, where)))
+                else:
+                    outputs = self._append(key, outputs, made, where)
+            values += outputs
+        return values
 
     def evaluate(self, graph: Graph, operands: tuple[Any, ...]) -> tuple[Value, ...]:
         """Apply a closed graph to operands by appending its nodes."""
@@ -390,57 +474,11 @@ def leaked(value: Value) -> LeakedTracerError:
     )
 
 
-def scalar_array(scalar: Any) -> np.ndarray[Any, Any]:
-    """A Python number on its own: bool, int32, float32 or complex64. An int that does not fit is refused."""
-    if isinstance(scalar, bool):
-        return np.asarray(scalar, dtype=np.bool_)
-    if isinstance(scalar, int):
-        if not -(2**31) <= scalar < 2**31:
-            raise TypeRuleError(
-                message(
-                    f"the Python integer {scalar} does not fit i32[]",
-                    expected="an integer in [-2**31, 2**31)",
-                    got=str(scalar),
-                    fix="say the dtype: numpy.int64(...)",
-                    where=str(caller_location()),
-                )
-            )
-        return np.asarray(scalar, dtype=np.int32)
-    return np.asarray(scalar, dtype=np.complex64 if isinstance(scalar, complex) else np.float32)
-
-
-def no_operand(operand: Any) -> TypeRuleError:
-    """The error for what holds no numbers with a dtype."""
-    return TypeRuleError(
-        message(
-            f"a {type(operand).__name__} is not a tensor operand",
-            expected="a torchlean array, a NumPy array or a Python number",
-            got=shown(operand),
-            fix="convert it first, e.g. numpy.asarray(...)",
-            where=str(caller_location()),
-        )
-    )
-
-
-def is_python_number(operand: Any) -> bool:
-    """Whether an operand is a plain Python number, whose dtype is weak; a `numpy.float64`, though a float, is not."""
-    return isinstance(operand, bool | int | float | complex) and not isinstance(operand, np.generic)
-
-
-def type_of(operand: Any) -> TensorType:
-    """The type of a traced value, an eager array, a NumPy array or a Python number."""
-    if isinstance(operand, Operators):
-        return operand.type
-    if isinstance(operand, np.ndarray | np.generic):
-        return type_of_array(np.asarray(operand))
-    if isinstance(operand, bool | int | float | complex):
-        return type_of_array(scalar_array(operand))
-    raise no_operand(operand)
-
-
 __all__ = [
     "CURRENT",
+    "HOST",
     "NOWHERE",
+    "NUMBER",
     "Answerer",
     "Builder",
     "Value",

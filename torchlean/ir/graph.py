@@ -33,7 +33,20 @@ class Node(NamedTuple):
 class Graph:
     """A closed program: `types[v]` is the type of value `v`. Treat as immutable; transforms make new graphs."""
 
-    __slots__ = ("_has_effects", "_hash", "inputs", "name", "nodes", "outputs", "shared", "types")
+    __slots__ = (
+        "_content",
+        "_has_effects",
+        "_hash",
+        "_input_types",
+        "_output_types",
+        "inputs",
+        "is_live",
+        "name",
+        "nodes",
+        "outputs",
+        "shared",
+        "types",
+    )
 
     def __init__(
         self,
@@ -51,13 +64,18 @@ class Graph:
         self.types = types
         self.name = name
         self.shared = shared  # the builder's (op, params, inputs) → outputs, so that a transform need not rebuild it
-        self._hash = 0  # worked out when it is first asked for
+        self._hash = 0
+        self._content: tuple[Any, ...] | None = None  # what is compared; made with the hash, when first asked for
         self._has_effects: bool | None = None  # likewise
+        self._input_types: tuple[TensorType, ...] | None = None
+        self._output_types: tuple[TensorType, ...] | None = None
+        self.is_live = False  # whether it is known that every node counts; `dead_code_eliminated` sets it
 
     def __hash__(self) -> int:
-        if not self._hash:
-            nodes = tuple([node[:4] for node in self.nodes])
-            self._hash = hash((self.inputs, self.outputs, self.types, nodes)) or 1
+        if self._content is None:
+            content = (self.inputs, self.outputs, self.types, tuple([node[:4] for node in self.nodes]))
+            self._hash = hash(content)
+            self._content = content
         return self._hash
 
     def __eq__(self, other: object) -> bool:
@@ -65,29 +83,31 @@ class Graph:
             return True
         if not isinstance(other, Graph):
             return NotImplemented
-        return (
-            hash(self) == hash(other)
-            and self.inputs == other.inputs
-            and self.outputs == other.outputs
-            and self.types == other.types
-            and len(self.nodes) == len(other.nodes)
-            and all([mine[:4] == theirs[:4] for mine, theirs in zip(self.nodes, other.nodes, strict=True)])
-        )
+        return hash(self) == hash(other) and self._content == other._content
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
-        return tuple([self.types[v] for v in self.inputs])
+        found = self._input_types
+        if found is None:
+            found = self._input_types = tuple([self.types[v] for v in self.inputs])
+        return found
 
     @property
     def output_types(self) -> tuple[TensorType, ...]:
-        return tuple([self.types[v] for v in self.outputs])
+        found = self._output_types
+        if found is None:
+            found = self._output_types = tuple([self.types[v] for v in self.outputs])
+        return found
 
     @property
     def has_effects(self) -> bool:
         """Whether a node here, or in a graph that a node holds, is run for what it does."""
         known = self._has_effects
         if known is None:
-            known = self._has_effects = any([is_effect(node) for node in self.nodes])
+            ops = {node[0] for node in self.nodes}
+            suspects = {op for op in ops if op.__class__ is EffectOp or op.diff.__class__ in _HOLDING}
+            known = bool(suspects) and any([is_effect(node) for node in self.nodes if node[0] in suspects])
+            self._has_effects = known
         return known
 
     def __len__(self) -> int:

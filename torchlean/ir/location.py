@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
+
+_new = object.__new__
 
 # Files of this package, and code it generated.
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<torchlean")
@@ -38,7 +40,7 @@ class SourceLocation:
 
     def derivative(self, op: str) -> SourceLocation:
         """This place, for what the derivative of an op consists of; a derivative of that keeps the op it has."""
-        made = SourceLocation.__new__(SourceLocation)
+        made = _new(SourceLocation)
         made._code = code = self._code
         if code is None:
             made._filename, made._line, made._function = self._filename, self._line, self._function
@@ -89,11 +91,20 @@ def is_ours(code: CodeType) -> bool:
 
 def caller_location() -> SourceLocation:
     """The innermost frame outside this package: the line of the user's call."""
-    frame = sys._getframe(1)
-    ours = _OURS
-    while frame.f_code.co_filename.startswith(ours):
-        back = frame.f_back
-        if back is None:
-            return NOWHERE
-        frame = back
-    return SourceLocation.of_instruction(frame.f_code, frame.f_lasti)
+    return location_from(sys._getframe(1), set())
+
+
+def location_from(frame: FrameType | None, ours: set[str]) -> SourceLocation:
+    """The innermost frame outside this package, from `frame` on. `ours` remembers files found to be of this package."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename not in ours:
+            if not code.co_filename.startswith(_OURS):
+                made = _new(SourceLocation)
+                made._code = code
+                made._offset = frame.f_lasti
+                made.derivative_of = ""
+                return made
+            ours.add(code.co_filename)
+        frame = frame.f_back
+    return NOWHERE

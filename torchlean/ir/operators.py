@@ -15,14 +15,12 @@ from torchlean.errors import TypeRuleError, message
 from torchlean.ir.location import caller_location
 from torchlean.ir.types import TensorType
 
-
-def _ops() -> Any:
-    return sys.modules["torchlean.ir.ops"]
+_OPS = "torchlean.ir.ops"
 
 
 def home_of(name: str) -> str:
     """Where a function of NumPy's name is to be found here."""
-    return f"ops.{name}" if hasattr(_ops(), name) else f"torchlean.numpy.{name}"
+    return f"ops.{name}" if hasattr(sys.modules[_OPS], name) else f"torchlean.numpy.{name}"
 
 
 # NumPy's name of a binary operator → what Python calls on the right operand. Comparisons turn around.
@@ -96,12 +94,12 @@ class Operators:
 
     @property
     def T(self) -> Any:  # noqa: N802  (the name the field uses)
-        return _ops().transpose(self)
+        return sys.modules[_OPS].transpose(self)
 
     @property
     def mT(self) -> Any:  # noqa: N802  (the standard's name)
         axes = range(self.ndim)
-        return _ops().transpose(self, (*axes[:-2], *axes[-2:][::-1]))
+        return sys.modules[_OPS].transpose(self, (*axes[:-2], *axes[-2:][::-1]))
 
     def __len__(self) -> int:
         if not self.type.shape:
@@ -117,40 +115,40 @@ class Operators:
         return self.type.shape[0]
 
     def __add__(self, other: Any) -> Any:
-        return _ops().add(self, other)
+        return sys.modules[_OPS].add(self, other)
 
     def __radd__(self, other: Any) -> Any:
-        return _ops().add(other, self)
+        return sys.modules[_OPS].add(other, self)
 
     def __sub__(self, other: Any) -> Any:
-        return _ops().sub(self, other)
+        return sys.modules[_OPS].sub(self, other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _ops().sub(other, self)
+        return sys.modules[_OPS].sub(other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return _ops().mul(self, other)
+        return sys.modules[_OPS].mul(self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return _ops().mul(other, self)
+        return sys.modules[_OPS].mul(other, self)
 
     def __truediv__(self, other: Any) -> Any:
-        return _ops().div(self, other)
+        return sys.modules[_OPS].div(self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return _ops().div(other, self)
+        return sys.modules[_OPS].div(other, self)
 
     def __floordiv__(self, other: Any) -> Any:
-        return _ops().floor_quotient(self, other)
+        return sys.modules[_OPS].floor_quotient(self, other)
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _ops().floor_quotient(other, self)
+        return sys.modules[_OPS].floor_quotient(other, self)
 
     def __mod__(self, other: Any) -> Any:
-        return _ops().remainder(self, other)
+        return sys.modules[_OPS].remainder(self, other)
 
     def __rmod__(self, other: Any) -> Any:
-        return _ops().remainder(other, self)
+        return sys.modules[_OPS].remainder(other, self)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -159,84 +157,84 @@ class Operators:
         return other // self, other % self
 
     def __pow__(self, other: Any) -> Any:
-        return _ops().raised(self, other)
+        return sys.modules[_OPS].raised(self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return _ops().raised(other, self)
+        return sys.modules[_OPS].raised(other, self)
 
     def __matmul__(self, other: Any) -> Any:
-        return _ops().matmul(self, other)
+        return sys.modules[_OPS].matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return _ops().matmul(other, self)
+        return sys.modules[_OPS].matmul(other, self)
 
     def __neg__(self) -> Any:
-        return _ops().negative(self)
+        return sys.modules[_OPS].negative(self)
 
     def __pos__(self) -> Any:
         return self
 
     def __abs__(self) -> Any:
-        return _ops().absolute(self)
+        return sys.modules[_OPS].absolute(self)
 
     def __invert__(self) -> Any:
-        return _ops().bitwise_not(self)
+        return sys.modules[_OPS].bitwise_not(self)
 
     def __lshift__(self, other: Any) -> Any:
-        return _ops().shift_left(self, other)
+        return sys.modules[_OPS].shift_left(self, other)
 
     def __rlshift__(self, other: Any) -> Any:
-        return _ops().shift_left(other, self)
+        return sys.modules[_OPS].shift_left(other, self)
 
     def __rshift__(self, other: Any) -> Any:
-        return _ops().shift_right(self, other)
+        return sys.modules[_OPS].shift_right(self, other)
 
     def __rrshift__(self, other: Any) -> Any:
-        return _ops().shift_right(other, self)
+        return sys.modules[_OPS].shift_right(other, self)
 
     def __and__(self, other: Any) -> Any:
-        return _ops().bitwise_and(self, other)
+        return sys.modules[_OPS].bitwise_and(self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return _ops().bitwise_and(other, self)
+        return sys.modules[_OPS].bitwise_and(other, self)
 
     def __or__(self, other: Any) -> Any:
-        return _ops().bitwise_or(self, other)
+        return sys.modules[_OPS].bitwise_or(self, other)
 
     def __ror__(self, other: Any) -> Any:
-        return _ops().bitwise_or(other, self)
+        return sys.modules[_OPS].bitwise_or(other, self)
 
     def __xor__(self, other: Any) -> Any:
-        return _ops().bitwise_xor(self, other)
+        return sys.modules[_OPS].bitwise_xor(self, other)
 
     def __rxor__(self, other: Any) -> Any:
-        return _ops().bitwise_xor(other, self)
+        return sys.modules[_OPS].bitwise_xor(other, self)
 
     def __lt__(self, other: Any) -> Any:
-        return _ops().lt(self, other)
+        return sys.modules[_OPS].lt(self, other)
 
     def __le__(self, other: Any) -> Any:
-        return _ops().le(self, other)
+        return sys.modules[_OPS].le(self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return _ops().gt(self, other)
+        return sys.modules[_OPS].gt(self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return _ops().ge(self, other)
+        return sys.modules[_OPS].ge(self, other)
 
     def __eq__(self, other: object) -> Any:
-        return _ops().eq(self, other)
+        return sys.modules[_OPS].eq(self, other)
 
     def __ne__(self, other: object) -> Any:
-        return _ops().ne(self, other)
+        return sys.modules[_OPS].ne(self, other)
 
     def __getitem__(self, index: Any) -> Any:
-        return _ops().getitem(self, index)
+        return sys.modules[_OPS].getitem(self, index)
 
     @property
     def at(self) -> Any:
         """`x.at[key].set(values)` and its like: a new tensor with entries written."""
-        return _ops().at(self)
+        return sys.modules[_OPS].at(self)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """`torchlean.numpy`, for the version of the Array API standard it implements or an older one."""
@@ -254,27 +252,27 @@ class Operators:
         return namespace
 
     def reshape(self, *shape: Any) -> Any:
-        return _ops().reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        return sys.modules[_OPS].reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
 
     def transpose(self, *axes: Any) -> Any:
         if not axes:
-            return _ops().transpose(self)
-        return _ops().transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+            return sys.modules[_OPS].transpose(self)
+        return sys.modules[_OPS].transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
     def astype(self, dtype: Any) -> Any:
-        return _ops().convert(self, dtype)
+        return sys.modules[_OPS].convert(self, dtype)
 
     def sum(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _ops().sum(self, axis, keepdims=keepdims)
+        return sys.modules[_OPS].sum(self, axis, keepdims=keepdims)
 
     def mean(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _ops().mean(self, axis, keepdims=keepdims)
+        return sys.modules[_OPS].mean(self, axis, keepdims=keepdims)
 
     def max(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _ops().amax(self, axis, keepdims=keepdims)
+        return sys.modules[_OPS].amax(self, axis, keepdims=keepdims)
 
     def min(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        return _ops().amin(self, axis, keepdims=keepdims)
+        return sys.modules[_OPS].amin(self, axis, keepdims=keepdims)
 
     def argmax(self, axis: int = -1) -> Any:
-        return _ops().argmax(self, axis)
+        return sys.modules[_OPS].argmax(self, axis)

@@ -33,20 +33,26 @@ def trace_flat(
     name: str = "graph",
     check_leaks: bool = True,
     capture_arrays: bool = False,
+    capture_constants: bool = False,
+    bodies: dict[Any, Any] | None = None,
 ) -> Traced:
     """Run `f` on traced values of the given types; it returns a sequence of operands.
 
-    With `capture_arrays`, eager arrays `f` closes over are captured like outer values instead of becoming constants.
+    With `capture_arrays`, eager arrays `f` closes over are captured like outer values instead of becoming constants;
+    with `capture_constants`, copies of NumPy's arrays too. `bodies`: those of composites that are known already.
     Raises LeakedTracerError if a value made by this trace is still alive afterwards.
     """
     enclosing = CURRENT.get()
     builder = Builder(parent=enclosing if isinstance(enclosing, Builder) else None, name=name)
     builder.capture_arrays = capture_arrays
+    builder.capture_constants = capture_constants
+    if bodies is not None:
+        builder.bodies = bodies
     builder.watch = None if enclosing is None else enclosing.watch
     token = CURRENT.set(builder)
     try:
         with collection_paused():
-            outputs = f(*[builder.add_input(type) for type in types])
+            outputs = f(*builder.add_inputs(types))
             ids = tuple([builder.lift(output) for output in outputs])
     finally:
         CURRENT.reset(token)

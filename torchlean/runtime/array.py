@@ -1,42 +1,120 @@
-"""Eager arrays: a type, a buffer and the session that made it. Immutable; operators go to whatever answers ops now.
+"""Eager arrays: a type, memory and the session that made it. Immutable; operators go to whatever answers ops now.
 
 Reading is free: NumPy and DLPack consumers get read-only views of the same memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
 from torchlean.errors import TypeRuleError, message
-from torchlean.ir.builder import Builder, Value, answerer, bind1
+from torchlean.ir.builder import CURRENT, Builder, Value, answerer, bind1
 from torchlean.ir.literal import CONSTANT, Literal
 from torchlean.ir.location import caller_location
+from torchlean.ir.op import Op
 from torchlean.ir.operators import Operators
-from torchlean.ir.ops.elementwise import convert
+from torchlean.ir.ops import elementwise as ew
 from torchlean.ir.types import TensorType
-from torchlean.runtime.buffer import Buffer, exported
+from torchlean.runtime.buffer import Buffer, Storage, exported, lent
 from torchlean.runtime.host import as_host
 
 if TYPE_CHECKING:
     from torchlean.runtime.session import Session
 
 _SHOWN = 10
+_current = CURRENT.get
+
+
+def _of_pairs(op: Op, general: Callable[..., Any]) -> Any:
+    """An operator which, between plain arrays of one type and of the session that answers, asks it at once."""
+
+    def operator(self: Array, other: Any) -> Any:
+        session = self.session
+        if other.__class__ is Array and other.type is self.type and _current() is session:
+            return session.bind_pair(op, self, other)
+        return general(self, other)
+
+    operator.__name__, operator.__qualname__ = general.__name__, general.__qualname__
+    return operator
 
 
 class Array(Operators):
-    """A concrete tensor. `node` and `generation` name its place on the session's tape; node is -1 for none."""
+    """A concrete tensor. `node` and `generation` name its place on the session's tape; node is -1 for none.
 
-    __slots__ = ("__weakref__", "buffer", "generation", "node", "session", "type")
+    Sessions make them, with `Array.of` and `Array.over`. `held` is the memory itself, counted by `storage`; or a buffer
+    that several arrays may share and that counts it, where one was asked for: most results are gone before.
+    """
 
-    def __init__(self, type: TensorType, buffer: Buffer, session: Session, node: int = -1, generation: int = 0) -> None:
-        self.type = type
-        self.buffer = buffer
-        self.session = session
-        self.node = node
-        self.generation = generation
+    __slots__ = ("__weakref__", "generation", "held", "node", "session", "storage", "type")
+
+    type: TensorType
+    held: np.ndarray[Any, Any] | Buffer
+    storage: Storage | None
+    session: Session
+    node: int
+    generation: int
+
+    # No __init__: where results are made by the dozen, a call of it takes longer than all of its assignments.
+    @staticmethod
+    def of(type: TensorType, host: np.ndarray[Any, Any], storage: Storage, session: Session) -> Array:
+        """An array over memory nobody else writes to."""
+        made = Array()
+        made.type = type
+        made.held = host
+        made.storage = storage
+        made.session = session
+        made.node = -1
+        made.generation = 0
+        return made
+
+    @staticmethod
+    def over(type: TensorType, buffer: Buffer, session: Session) -> Array:
+        """An array over a buffer, whose release is that of all arrays over it."""
+        made = Array()
+        made.type = type
+        made.held = buffer
+        made.storage = None
+        made.session = session
+        made.node = -1
+        made.generation = 0
+        return made
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+    @property
+    def host(self) -> np.ndarray[Any, Any]:
+        """The memory, for kernels only; HandleError after its release."""
+        held = self.held
+        return held.array if isinstance(held, Buffer) else held
+
+    @property
+    def buffer(self) -> Buffer:
+        """The handle to the memory, to release it or to share it."""
+        held = self.held
+        if held.__class__ is not Buffer:
+            storage = self.storage
+            if storage is not None:  # it is when another thread has just made the buffer
+                with storage.allocator.lock:
+                    if self.held.__class__ is not Buffer:
+                        self.held = Buffer(cast("np.ndarray[Any, Any]", held), storage)
+                        self.storage = None
+        return cast("Buffer", self.held)
+
+    def counted(self) -> tuple[np.ndarray[Any, Any], Storage]:
+        """The memory and what counts it."""
+        held, storage = self.held, self.storage
+        if storage is None or isinstance(held, Buffer):
+            buffer = self.buffer
+            return buffer.array, buffer.storage
+        return held, storage
+
+    # -- operators that are called often -----------------------------------------------------------------------------
+    __add__ = _of_pairs(ew.ADD, Operators.__add__)
+    __sub__ = _of_pairs(ew.SUB, Operators.__sub__)
+    __mul__ = _of_pairs(ew.MUL, Operators.__mul__)
+    __truediv__ = _of_pairs(ew.DIV, Operators.__truediv__)
 
     # -- reading -----------------------------------------------------------------------------------------------------
     @property
@@ -59,10 +137,10 @@ class Array(Operators):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A read-only NumPy view of the same memory; `numpy.array(x)` makes a writable copy."""
-        return self.buffer.export()
+        return lent(self.host)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return exported(self.buffer.export(), dtype, copy)
+        return exported(lent(self.host), dtype, copy)
 
     def __dlpack__(
         self,
@@ -73,7 +151,7 @@ class Array(Operators):
         copy: bool | None = None,
     ) -> Any:
         """A capsule over the same memory, flagged read-only; for consumers too old to know that flag, over a copy."""
-        view = self.buffer.export()
+        view = lent(self.host)
         if copy or max_version is None or max_version[0] < 1:
             if copy is False:
                 raise BufferError("an immutable array cannot be lent without a copy to a consumer of DLPack before 1.0")
@@ -89,7 +167,7 @@ class Array(Operators):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
-        return self.buffer.array.tolist()
+        return self.host.tolist()
 
     def __float__(self) -> float:
         return float(self._single("float()"))
@@ -114,10 +192,10 @@ class Array(Operators):
                     where=str(caller_location()),
                 )
             )
-        return int(self.buffer.array)
+        return int(self.host)
 
     def _single(self, action: str) -> np.ndarray[Any, Any]:
-        array = self.buffer.array
+        array = self.host
         if array.size != 1:
             raise TypeRuleError(
                 message(
@@ -156,9 +234,9 @@ class Array(Operators):
 
     # -- Python's protocols ------------------------------------------------------------------------------------------
     def __repr__(self) -> str:
-        if self.buffer.is_released:
+        if isinstance(self.held, Buffer) and self.held.is_released:
             return f"Array(released, {self.type})"
-        shown = np.array2string(self.buffer.array, separator=", ", threshold=_SHOWN, edgeitems=3, prefix="Array(")
+        shown = np.array2string(self.host, separator=", ", threshold=_SHOWN, edgeitems=3, prefix="Array(")
         return f"Array({shown}, {self.type})"
 
     def __copy__(self) -> Array:
@@ -168,7 +246,7 @@ class Array(Operators):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return array, (np.array(self.buffer.array),)  # the value only: its session and tape stay behind
+        return array, (np.array(self.host),)  # the value only: its session and tape stay behind
 
 
 def array(data: Any, dtype: Any = None) -> Any:
@@ -178,7 +256,7 @@ def array(data: Any, dtype: Any = None) -> Any:
     fractions or to wrap integers. Always a copy.
     """
     if isinstance(data, Value):
-        return data if dtype is None else convert(data, dtype)
+        return data if dtype is None else ew.convert(data, dtype)
     host = as_host(data, dtype)
     current = answerer()
     if isinstance(current, Builder):

@@ -7,6 +7,7 @@ gone, by `release` or because nobody holds it any more.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import Lock
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,11 +18,15 @@ from torchlean.ir.types import TensorType
 
 
 class Allocator:
-    """Byte counts of one session. `live` and `peak` are bytes; `made` and `freed` count storages."""
+    """Byte counts of one session. `live` and `peak` are bytes; `made` and `freed` count storages.
 
-    __slots__ = ("freed", "live", "made", "peak")
+    A count is read and written without a call in between, so that no other thread comes between the two.
+    """
+
+    __slots__ = ("freed", "live", "lock", "made", "peak")
 
     def __init__(self) -> None:
+        self.lock = Lock()  # held while the memory of an array gets a buffer
         self.live = 0
         self.peak = 0
         self.made = 0
@@ -70,8 +75,7 @@ class Buffer:
     @staticmethod
     def of(array: np.ndarray[Any, Any], type: TensorType, allocator: Allocator) -> Buffer:
         """A buffer over an array nobody else writes to, its length checked against the type."""
-        check_length(array.size, type)
-        own = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        own = checked(array, type)
         return Buffer(own, Storage(own.nbytes, allocator))
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -119,9 +123,7 @@ class Buffer:
 
     def export(self) -> np.ndarray[Any, Any]:
         """A read-only view of the memory; nothing is copied."""
-        array = self.array
-        array.setflags(write=False)
-        return array.view()
+        return lent(self.array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return exported(self.export(), dtype, copy)
@@ -135,25 +137,35 @@ class Owners:
 
     __slots__ = ("_allocator", "_known")
 
-    def __init__(self, allocator: Allocator, buffers: Iterable[Buffer]) -> None:
+    def __init__(self, allocator: Allocator, held: Iterable[tuple[np.ndarray[Any, Any], Storage]]) -> None:
         self._allocator = allocator
-        self._known = {id(_root(buffer.array)): buffer.storage for buffer in buffers}
+        self._known = {id(_root(array)): storage for array, storage in held}
 
-    def buffer(self, array: np.ndarray[Any, Any]) -> Buffer:
-        """A buffer over `array`: contiguous (copied if it is not), on its operand's storage if it is a view of one."""
+    def of(self, array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], Storage]:
+        """`array`, contiguous (copied if it is not), and what counts it: the storage of the operand it is a view of."""
         own = array if array.flags.c_contiguous else np.ascontiguousarray(array)
         root = _root(own)
         storage = self._known.get(id(root))
         if storage is None:
             storage = Storage(root.nbytes, self._allocator)
             self._known[id(root)] = storage
-        return Buffer(own, storage)
+        return own, storage
+
+    def buffer(self, array: np.ndarray[Any, Any]) -> Buffer:
+        """A buffer over `array`, as `of` finds it."""
+        return Buffer(*self.of(array))
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array that owns the memory."""
     base = array.base
     return base if isinstance(base, np.ndarray) else array
+
+
+def lent(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A read-only view of memory that is not written any more."""
+    array.setflags(write=False)
+    return array.view()
 
 
 def exported(array: np.ndarray[Any, Any], dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
@@ -166,7 +178,8 @@ def exported(array: np.ndarray[Any, Any], dtype: Any, copy: bool | None) -> np.n
     return array.astype(wanted)
 
 
-def check_length(length: int, type: TensorType) -> None:
-    """Compare the length a storage reports with the number of elements its type says."""
-    if length != type.size:
-        raise InternalError(f"buffer size mismatch: {type} has {type.size} elements, the storage reports {length}")
+def checked(array: np.ndarray[Any, Any], type: TensorType) -> np.ndarray[Any, Any]:
+    """The array, contiguous, after comparing its length with the number of elements its type says."""
+    if array.size != type.size:
+        raise InternalError(f"buffer size mismatch: {type} has {type.size} elements, the storage reports {array.size}")
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)

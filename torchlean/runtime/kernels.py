@@ -26,7 +26,7 @@ from torchlean.ir.builder import type_fault_error
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.literal import CONSTANT
 from torchlean.ir.location import SourceLocation, caller_location
-from torchlean.ir.op import Op, TypeFault
+from torchlean.ir.op import NO_PARAMS, Op, TypeFault
 from torchlean.ir.ops.composite import Composite
 from torchlean.ir.ops.create import FULL
 from torchlean.ir.ops.layout import RESHAPE, REVERSE, TRANSPOSE
@@ -51,7 +51,8 @@ class Entry:
     """A kernel ready to run. `run(*arrays)` gives an array, or a tuple for several results; `types` are the results'.
 
     `body` is the graph of a composite that runs as its body's kernels, else None. `quiet`: it can raise no
-    floating-point warning. `is_fresh`: one result, which shares no memory with an operand.
+    floating-point warning. `is_fresh`: one result, which shares no memory with an operand. `is_sure`: once one of its
+    results was as it should be, all are: what NumPy's own functions make of row-major arrays of rank 1 and more.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class Entry:
         "capsules",
         "carrier",
         "is_fresh",
+        "is_sure",
         "nbytes",
         "quiet",
         "run",
@@ -86,6 +88,7 @@ class Entry:
         self.quiet = quiet
         self.single = len(types) == 1
         self.is_fresh = self.single and not is_view
+        self.is_sure = self.is_fresh and isinstance(run, np.ufunc) and bool(first.shape)
         self.type = first
         self.shape = first.shape
         self.carrier = first.dtype.carrier
@@ -221,6 +224,14 @@ class Kernels:
                 raise type_fault_error(op, types, fault, caller_location()) from None
             found = self._entry(key, made, None)
         return found
+
+    def note_pair(self, op: Op, type: TensorType) -> None:
+        """Let `entries[op, type]` be the kernel of two operands of `type`, which has just run."""
+        entries = self.entries
+        found = entries.get((op, NO_PARAMS, (type, type)))
+        if found is not None:
+            make_room(entries)
+            entries[op, type] = found
 
     def _entry(self, key: tuple[Any, ...], made: tuple[TensorType, ...], where: SourceLocation | None) -> Entry:
         """The entry of a key this phase has not used yet; reports its capsules."""

@@ -23,21 +23,23 @@ from torchlean.backends.profiles import checked_cpu
 from torchlean.errors import InternalError
 from torchlean.ir.builder import CURRENT, Answerer, Value, leaked, scalar_array, type_of
 from torchlean.ir.graph import Graph
-from torchlean.ir.op import Op
+from torchlean.ir.op import NO_PARAMS, Op
 from torchlean.ir.rules import HigherOrder
 from torchlean.ir.types import TensorType, type_of_array
 from torchlean.runtime.array import Array
-from torchlean.runtime.buffer import Allocator, Buffer, Owners, Storage
+from torchlean.runtime.buffer import Allocator, Buffer, Owners, Storage, checked
 from torchlean.runtime.gradients import Gradients
 from torchlean.runtime.handles import foreign, not_float, not_scalar, stale, unrecorded
 from torchlean.runtime.host import as_host
 from torchlean.runtime.kernels import Entry, Kernels
+from torchlean.runtime.remembered import Remembered
 from torchlean.runtime.report import BackendReport
 from torchlean.runtime.tape import Tape
 from torchlean.transforms.custom import CUSTOM_CALL
 from torchlean.transforms.rewrite import dead_code_eliminated
 
 _ndarray = np.ndarray
+_new: Any = object.__new__  # of a class that has an __init__
 
 
 class Session:
@@ -57,6 +59,7 @@ class Session:
         "bodies",
         "name",
         "profile",
+        "remembered",
         "report",
         "tape",
         "track_gradients",
@@ -79,6 +82,7 @@ class Session:
         self.bodies: dict[Any, Any] = {}
         self.watch: Any = None
         self._kernels = Kernels(profile, self.report, self.allocator)
+        self.remembered = Remembered(self._kernels)
         self.tape = Tape(self.name, self._kernels)
         self._gradients: dict[int, Buffer] = {}
         # np.errstate costs as much as a small op; its setting is kept in a context of its own, entered for each kernel.
@@ -117,20 +121,22 @@ class Session:
     def hold(self, host: np.ndarray[Any, Any]) -> Array:
         """Wrap a fresh NumPy array nobody else writes to."""
         type = type_of_array(host)
-        return Array(self._kernels.interned(type), Buffer.of(host, type, self.allocator), self)
+        own = checked(host, type)
+        return Array.of(self._kernels.interned(type), own, Storage(own.nbytes, self.allocator), self)
 
     def adopt(self, hosts: Sequence[np.ndarray[Any, Any]], types: Sequence[TensorType], nbytes: int) -> list[Array]:
         """Wrap the fresh results of an executable, whose types and total size are known.
 
-        They count as one storage, freed when the last of them is gone.
+        They count as one storage, freed when the last of them is gone. Entries of lowered programs do this themselves
+        (transforms/entry.py), result by result.
         """
         storage = Storage(nbytes, self.allocator)
-        return list(map(Array, types, map(Buffer, hosts, repeat(storage)), repeat(self)))
+        return list(map(Array.of, types, hosts, repeat(storage), repeat(self)))
 
     def borrow(self, buffer: Buffer) -> Array:
         """An array over a buffer this session made."""
         type = type_of_array(buffer.array)
-        return Array(self._kernels.interned(type), Buffer(buffer.array, buffer.storage), self)
+        return Array.of(self._kernels.interned(type), buffer.array, buffer.storage, self)
 
     def parameter(self, x: Any, name: str | None = None) -> Array:
         """A handle gradients flow to. A plain array when the session does not track gradients."""
@@ -141,7 +147,7 @@ class Session:
         return self._leaf(x, name or "", requires_grad=False)
 
     def _leaf(self, x: Any, name: str, *, requires_grad: bool) -> Array:
-        made = Array(self._kernels.interned(x.type), x.buffer, self) if isinstance(x, Array) else self.array(x)
+        made = Array.over(self._kernels.interned(x.type), x.buffer, self) if isinstance(x, Array) else self.array(x)
         if requires_grad and not made.type.dtype.is_float:
             raise not_float(name, made.type)
         if self.track_gradients:
@@ -158,7 +164,8 @@ class Session:
             if operand.__class__ is not Array or operand.node >= 0:
                 return self._bind_any(op, params, operands)
             types.append(operand.type)
-            arrays.append(operand.buffer.array)
+            held: Any = operand.held
+            arrays.append(held.array if held.__class__ is Buffer else held)
         entry = self._kernels.entries.get((op, params, tuple(types)))
         if entry is None:
             entry = self._kernels.entry(op, params, tuple(types))
@@ -176,8 +183,46 @@ class Session:
                 and made.base is None
                 and made.flags.c_contiguous
             ):
-                return (Array(entry.type, Buffer(made, Storage(entry.nbytes, self.allocator)), self),)
+                return (Array.of(entry.type, made, Storage(entry.nbytes, self.allocator), self),)
         return self._wrapped(entry, made, operands)
+
+    def bind_pair(self, op: Op, x: Array, y: Array) -> Array:
+        """`bind` of an op with one result and no params for two arrays of one type, at the least cost."""
+        entry = self._kernels.entries.get((op, x.type))
+        if entry is None or not entry.is_sure or x.node >= 0 or y.node >= 0:
+            (result,) = self.bind(op, NO_PARAMS, (x, y))
+            if entry is None:
+                self._kernels.note_pair(op, x.type)
+            return result
+        a: Any = x.held
+        b: Any = y.held
+        if a.__class__ is Buffer:
+            a = a.array
+        if b.__class__ is Buffer:
+            b = b.array
+        try:
+            made = entry.run(a, b) if entry.quiet else self._quietly(entry.run, a, b)
+        except RuntimeError:  # as in `bind`
+            with np.errstate(all="ignore"):
+                made = entry.run(a, b)
+        # What follows is `Storage(entry.nbytes, allocator)` and `Array.of`, written out.
+        allocator, nbytes = self.allocator, entry.nbytes
+        storage = _new(Storage)
+        storage.nbytes = nbytes
+        storage.allocator = allocator
+        allocator.made += 1
+        live = allocator.live + nbytes
+        allocator.live = live
+        if live > allocator.peak:
+            allocator.peak = live
+        result = Array()
+        result.type = entry.type
+        result.held = made
+        result.storage = storage
+        result.session = self
+        result.node = -1
+        result.generation = 0
+        return result
 
     def _bind_any(self, op: Op, params: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
         """`bind` for operands that must be lifted or are on the tape."""
@@ -190,7 +235,7 @@ class Session:
         if entry.body is not None and op is not CUSTOM_CALL and op.diff.__class__ is HigherOrder:
             return self.evaluate(entry.body, lifted)
         with np.errstate(all="ignore"):
-            made = entry.run(*[operand.buffer.array for operand in lifted])
+            made = entry.run(*[operand.host for operand in lifted])
         results = self._wrapped(entry, made, lifted)
         first = self.tape.record(
             op,
@@ -211,7 +256,7 @@ class Session:
             return self._evaluate_taped(graph, lifted)
         program = self._kernels.program(graph)
         with np.errstate(all="ignore"):
-            made = program(*[operand.buffer.array for operand in lifted])
+            made = program(*[operand.host for operand in lifted])
         return self._arrays(made, program.types, lifted, program.capsules)
 
     def _evaluate_taped(self, graph: Graph, operands: Sequence[Array]) -> tuple[Any, ...]:
@@ -231,13 +276,13 @@ class Session:
     def _arrays(
         self, made: Sequence[Any], types: Sequence[TensorType], operands: Sequence[Array], capsules: Sequence[Capsule]
     ) -> tuple[Array, ...]:
-        owners = Owners(self.allocator, [operand.buffer for operand in operands])
+        owners = Owners(self.allocator, [operand.counted() for operand in operands])
         results: list[Array] = []
         for result, type in zip(made, types, strict=True):
             array = np.asarray(result)
             if array.shape != type.shape or array.dtype != type.dtype.carrier:
                 raise wrong_result(" or ".join([capsule.name for capsule in capsules]), type, array)
-            results.append(Array(type, owners.buffer(array), self))
+            results.append(Array.of(type, *owners.of(array), self))
         return tuple(results)
 
     def _lifted(self, operand: Any) -> Array:

@@ -84,4 +84,4 @@ class Eager:
 
 def _off_tape(value: Any) -> Any:
     """The same array as a plain value, usable after the tape is reset."""
-    return Array(value.type, value.buffer, value.session) if isinstance(value, Array) else value
+    return Array.over(value.type, value.buffer, value.session) if isinstance(value, Array) else value

@@ -16,6 +16,7 @@ from torchlean.ir.builder import answerer, bind1, type_of
 from torchlean.ir.graph import Graph
 from torchlean.ir.location import caller_location
 from torchlean.ir.op import NO_PARAMS
+from torchlean.ir.operators import Operators
 from torchlean.ir.ops.create import zeros_of
 from torchlean.ir.ops.elementwise import STOP_GRADIENT
 from torchlean.ir.ops.parts import CONJ
@@ -23,7 +24,7 @@ from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import TensorType
 from torchlean.transforms.holomorphic import Over, require_holomorphic, require_known_side
 from torchlean.transforms.jvp import jvp_graph
-from torchlean.transforms.rewrite import dead_code_eliminated, split
+from torchlean.transforms.rewrite import dead_code_eliminated, split, with_outputs
 from torchlean.transforms.slopes import derivatives
 from torchlean.transforms.trees import (
     TracedTree,
@@ -55,14 +56,13 @@ def with_aux(result: Any, what: str) -> tuple[Any, Any]:
     return result
 
 
-def _leaf_positions(arguments: tuple[Any, ...], argnums: tuple[int, ...]) -> tuple[list[int], dict[int, range]]:
-    """Positions, among the leaves of all arguments, of those of the chosen arguments."""
+def _leaf_positions(parts: Sequence[Any], argnums: tuple[int, ...]) -> tuple[list[int], dict[int, range]]:
+    """Positions, among the leaves of all arguments, of those of the chosen ones. `parts`: the arguments' structures."""
     ranges: dict[int, range] = {}
     start = 0
-    for position, argument in enumerate(arguments):
-        count = len(pytree.leaves(argument))
-        ranges[position] = range(start, start + count)
-        start += count
+    for position, part in enumerate(parts):
+        ranges[position] = range(start, start + part.num_leaves)
+        start += part.num_leaves
     return [leaf for position in argnums for leaf in ranges[position]], ranges
 
 
@@ -71,7 +71,10 @@ def _float_leaves(
 ) -> None:
     """Make Python floats arrays; refuse leaves without a derivative, with their path."""
     for position in positions:
-        leaf = as_float_leaf(leaves[position])
+        leaf = leaves[position]
+        if isinstance(leaf, Operators) and over.takes(leaf.type):
+            continue
+        leaf = as_float_leaf(leaf)
         if not is_tensor(leaf) or not over.takes(type_of(leaf)):
             path = leaf_paths(arguments)[position]
             got = shown_type(leaf)
@@ -103,44 +106,66 @@ def value_and_grad(
     With `holomorphic`, arguments and result are complex and the gradient is f′(z); ops that are not holomorphic are
     refused. With `ieee_derivatives` a zero times an infinite slope is NaN; without, see docs/derivatives.md.
     """
-    return _value_and_gradient(f, argnums, has_aux, Over.HOLOMORPHIC if holomorphic else Over.REAL, ieee_derivatives)
+    over = Over.HOLOMORPHIC if holomorphic else Over.REAL
+    return _gradient(f, argnums, has_aux, over, ieee_derivatives, alone=False)
 
 
-def _value_and_gradient(
-    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, over: Over, ieee: bool
+def _gradient(
+    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, over: Over, ieee: bool, *, alone: bool
 ) -> Callable[..., Any]:
+    """`value_and_grad` over one of the fields; with `alone`, `grad`."""
     what = "complex_grad" if over is Over.COMPLEX else "grad"
 
     @wraps(f)
     def with_gradient(*arguments: Any, **keywords: Any) -> Any:
-        chosen = normal_argnums(argnums, len(arguments), what)
+        first = argnums.__class__ is int and argnums == 0 and arguments
+        chosen = (0,) if first else normal_argnums(argnums, len(arguments), what)
         leaves, treedef = pytree.flatten((arguments, keywords))
-        wanted, ranges = _leaf_positions(arguments, chosen)
+        parts = pytree.parts(pytree.parts(treedef)[0])
+        wanted, ranges = _leaf_positions(parts, chosen)
         _float_leaves(leaves, wanted, arguments, what, over)
-        traced = _trace_call(f, leaves, treedef, wanted, has_aux=has_aux, what=what)
-        _require_scalar(traced, f, over, what)
-        order = {position: at for at, position in enumerate(_traced_positions(leaves, wanted))}
-        wrt = [order[position] for position in wanted]
-        _require_path(traced.graph, wrt, f)
-        if over is Over.HOLOMORPHIC:
-            require_holomorphic(traced.graph, wrt, function_name(f))
-        graph = dead_code_eliminated(grad_graph(traced.graph, wrt, mode=derivatives(ieee)))
-        results = answerer().evaluate(graph, traced.operands)
+        current: Any = answerer()
+        memory = current.remembered if current.watch is None else None
+        positions = _traced_positions(leaves, wanted)
+        bodies = None if memory is None else current.bodies
+        traced = _trace_call(f, leaves, treedef, positions, has_aux=has_aux, what=what, bodies=bodies)
+        wrt = tuple(range(len(wanted))) if positions == wanted else _places(positions, wanted)
+
+        def checked(graph: Graph) -> tuple[Graph, bytearray]:
+            graph = dead_code_eliminated(graph)
+            _require_scalar(graph.output_types[: traced.sizes[0]], f, over, what)
+            active = active_values(graph, wrt)
+            _require_path(graph, wrt, active, f)
+            if over is Over.HOLOMORPHIC:
+                require_holomorphic(graph, wrt, function_name(f))
+            return graph, active
+
+        def derived() -> Graph:
+            graph, active = checked(traced.graph)
+            made = grad_graph(graph, wrt, mode=derivatives(ieee), active=active)
+            return dead_code_eliminated(with_outputs(made, made.outputs[unwanted:]))
+
+        if memory is None:
+            graph, active = checked(traced.graph)
+            made = dead_code_eliminated(grad_graph(graph, wrt, mode=derivatives(ieee), active=active))
+            results = current.evaluate(made, traced.operands)
+        else:
+            unwanted = traced.sizes[0] if alone else 0
+            key = traced.graph, (wrt, traced.sizes[0], unwanted, over, ieee)
+            results = [*[None] * unwanted, *memory.results(current, key, traced.operands, len(positions), derived)]
         outs = sum(traced.sizes)
         by_leaf = dict(zip(wanted, results[outs:], strict=True))
         if over is Over.HOLOMORPHIC:  # what is pulled back is conj(f′): the inner product is Re(conj(a)·b)
-            by_leaf = {leaf: bind1(CONJ, NO_PARAMS, pulled) for leaf, pulled in by_leaf.items()}
+            by_leaf = {leaf: bind1(CONJ, NO_PARAMS, ct) for leaf, ct in by_leaf.items()}
         gradients = tuple(
-            [
-                pytree.unflatten(pytree.structure(arguments[position]), [by_leaf[leaf] for leaf in ranges[position]])
-                for position in chosen
-            ]
+            [pytree.unflatten(parts[position], [by_leaf[leaf] for leaf in ranges[position]]) for position in chosen]
         )
+        pulled = gradients[0] if isinstance(argnums, int) else gradients
+        aux = traced.outs[1].rebuild(results[traced.sizes[0] : outs]) if has_aux else None
+        if alone:
+            return (pulled, aux) if has_aux else pulled
         value = traced.outs[0].rebuild(results[: traced.sizes[0]])
-        gradient = gradients[0] if isinstance(argnums, int) else gradients
-        if has_aux:
-            return (value, traced.outs[1].rebuild(results[traced.sizes[0] : outs])), gradient
-        return value, gradient
+        return ((value, aux) if has_aux else value), pulled
 
     return with_gradient
 
@@ -154,8 +179,8 @@ def grad(
     ieee_derivatives: bool = False,
 ) -> Callable[..., Any]:
     """The gradient function of a scalar `f`; with `has_aux` it returns (gradient, aux). See `value_and_grad`."""
-    both = value_and_grad(f, argnums, has_aux, holomorphic=holomorphic, ieee_derivatives=ieee_derivatives)
-    return _second(f, both, has_aux)
+    over = Over.HOLOMORPHIC if holomorphic else Over.REAL
+    return _gradient(f, argnums, has_aux, over, ieee_derivatives, alone=True)
 
 
 def complex_grad(
@@ -169,16 +194,7 @@ def complex_grad(
 
     JAX's `grad` returns the conjugate. Otherwise as `grad`.
     """
-    return _second(f, _value_and_gradient(f, argnums, has_aux, Over.COMPLEX, ieee_derivatives), has_aux)
-
-
-def _second(f: Callable[..., Any], both: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
-    @wraps(f)
-    def gradient_of(*arguments: Any, **keywords: Any) -> Any:
-        value, gradient = both(*arguments, **keywords)
-        return (gradient, value[1]) if has_aux else gradient
-
-    return gradient_of
+    return _gradient(f, argnums, has_aux, Over.COMPLEX, ieee_derivatives, alone=True)
 
 
 def _traced_positions(leaves: Sequence[Any], wanted: Sequence[int]) -> list[int]:
@@ -187,20 +203,32 @@ def _traced_positions(leaves: Sequence[Any], wanted: Sequence[int]) -> list[int]
     return [position for position, leaf in enumerate(leaves) if position in chosen or is_tensor(leaf)]
 
 
+def _places(positions: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...]:
+    """Which of the traced inputs the wanted leaves are."""
+    order = {position: at for at, position in enumerate(positions)}
+    return tuple([order[position] for position in wanted])
+
+
 def _trace_call(
-    f: Callable[..., Any], leaves: list[Any], treedef: Any, wanted: Sequence[int], *, has_aux: bool, what: str
+    f: Callable[..., Any],
+    leaves: list[Any],
+    treedef: Any,
+    positions: Sequence[int],
+    *,
+    has_aux: bool,
+    what: str,
+    bodies: dict[Any, Any] | None = None,
 ) -> TracedTree:
     def call(tree: Any) -> tuple[Any, ...]:
         arguments, keywords = tree
         result = f(*arguments, **keywords)
         return with_aux(result, what) if has_aux else (result,)
 
-    traced = trace_tree(call, leaves, treedef, _traced_positions(leaves, wanted), name=function_name(f))
-    return traced._replace(graph=dead_code_eliminated(traced.graph))
+    traced = trace_tree(call, leaves, treedef, positions, name=function_name(f), bodies=bodies)
+    return traced if bodies is not None else traced._replace(graph=dead_code_eliminated(traced.graph))
 
 
-def _require_scalar(traced: TracedTree, f: Callable[..., Any], over: Over, what: str) -> None:
-    types = traced.graph.output_types[: traced.sizes[0]]
+def _require_scalar(types: Sequence[TensorType], f: Callable[..., Any], over: Over, what: str) -> None:
     if len(types) == 1 and not types[0].shape:
         if types[0].dtype.is_complex if over is Over.HOLOMORPHIC else types[0].dtype.is_float:
             return
@@ -217,10 +245,9 @@ def _require_scalar(traced: TracedTree, f: Callable[..., Any], over: Over, what:
     )
 
 
-def _require_path(graph: Graph, wrt: Sequence[int], f: Callable[..., Any]) -> None:
+def _require_path(graph: Graph, wrt: Sequence[int], active: bytearray, f: Callable[..., Any]) -> None:
     """Refuse a result that depends on the arguments only through ops without a derivative."""
     out = graph.outputs[0]
-    active = active_values(graph, wrt)
     if active[out]:
         return
     depends = bytearray(len(graph.types))
@@ -269,8 +296,8 @@ def _forward(f: Callable[..., Any], primals: Any, has_aux: bool, what: str, ieee
     """Trace at every leaf of the primals; their float positions and the JVP graph."""
     leaves, treedef = pytree.flatten((tuple(primals), {}))
     leaves = [as_float_leaf(leaf) for leaf in leaves]
-    traced = _trace_call(f, leaves, treedef, [], has_aux=has_aux, what=what)
     positions = _traced_positions(leaves, [])
+    traced = _trace_call(f, leaves, treedef, positions, has_aux=has_aux, what=what)
     captured = len(traced.operands) - len(positions)
     active = [type_of(leaves[position]).dtype.is_inexact for position in positions]
     flags = [*active, *([False] * captured)]
@@ -349,8 +376,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, ieee_deriva
     """
     leaves, treedef = pytree.flatten((tuple(primals), {}))
     leaves = [as_float_leaf(leaf) for leaf in leaves]
-    traced = _trace_call(f, leaves, treedef, [], has_aux=has_aux, what="vjp")
     positions = _traced_positions(leaves, [])
+    traced = _trace_call(f, leaves, treedef, positions, has_aux=has_aux, what="vjp")
     full = vjp_graph(traced.graph, range(len(positions)), with_outputs=True, mode=derivatives(ieee_derivatives))
     outs = len(traced.graph.outputs)
     parts = split(full, len(traced.operands), outs)

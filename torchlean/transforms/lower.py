@@ -7,6 +7,7 @@ transformed again; transform the function, then lower.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
@@ -44,12 +45,16 @@ DIALECTS = ("torchlean", "planned", "python", "stablehlo")
 
 
 class Lowered:
-    """A lowered function: call it on trees of the types it was lowered for.
+    """A lowered function: call it on trees of the types it was lowered for; StructureError or TypeRuleError names an
+    argument that differs.
 
     `.graph` as traced, `.plan` what was accepted, `.audit` its obligations, `.source` the generated Python.
     """
 
-    __slots__ = ("_entry", "_in_tree", "_name", "_out", "_types", "executable", "graph")
+    # What a call runs is a slot, so that Python goes there at once, not by way of a method that hands it on.
+    __slots__ = ("__call__", "_in_tree", "_name", "_out", "_types", "executable", "graph")
+
+    __call__: Callable[..., Any]
 
     def __init__(
         self,
@@ -66,8 +71,15 @@ class Lowered:
         self._in_tree = in_tree
         self._types = types
         self._out = out
-        self._entry = make_entry(
-            in_tree, types, out, graph.output_types, _followed(executable), self._host, self._other_tree
+        self.__call__ = make_entry(
+            in_tree,
+            types,
+            out,
+            graph.output_types,
+            run=_followed(executable),
+            slow=self._host,
+            other=self._other_tree,
+            inside=self._inside,
         )
 
     @property
@@ -180,18 +192,16 @@ class Lowered:
         """The tree of result types."""
         return self._out.rebuild(self.graph.output_types)
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run on trees of the lowered types; StructureError or TypeRuleError names an argument that differs."""
-        try:
-            return self._entry(*arguments, **keywords)
-        except AttributeError:
-            if CURRENT.get().__class__ is not Builder:
-                raise
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.__call__)
+
+    def _inside(self, trace: Builder) -> NoReturn:
         raise TraceError(
             message(
                 f"{self._name} is lowered and was called inside a trace",
                 expected="a call outside any trace: its result is an array, not a node",
-                got=f"a call while {CURRENT.get().name} is traced",  # type: ignore[union-attr]
+                got=f"a call while {trace.name} is traced",
                 fix="call it before the trace, or use the original function",
                 where=str(caller_location()),
             )
@@ -203,7 +213,7 @@ class Lowered:
         if isinstance(leaf, Operators):
             if leaf.type != type or leaf.__class__ is Value:
                 raise self._other_type(leaf, at, arguments, keywords)
-            return leaf.buffer.array  # type: ignore[attr-defined]
+            return leaf.host  # type: ignore[attr-defined]
         if isinstance(leaf, np.ndarray | np.generic):  # first: a numpy.float64 is a Python float too
             made = np.asarray(leaf)
         elif isinstance(leaf, bool | int | float | complex) and not type.shape:
@@ -296,6 +306,7 @@ def lower(
     `out_shardings` how results do: trees of `jax.sharding.PartitionSpec`, or prefixes of such. None is an argument that
     is whole on every device, or a result that is left to the compiler.
     """
+    chosen = checked_cpu if profile is None else profile
     traced = trace_abstract(f, arguments, keywords, static_argnums)
     static = _static(static_argnums, len(arguments), function_name(f))
     dynamic = tuple([argument for position, argument in enumerate(arguments) if position not in static])
@@ -313,7 +324,6 @@ def lower(
             )
         )
     graph = dead_code_eliminated(traced.graph)
-    chosen = checked_cpu if profile is None else profile
     out = traced.outs[0]
     placed = partitioning_of(function_name(f), chosen, graph, in_shardings, out_shardings, dynamic, keywords, out)
     accepted = accept(plan(graph, chosen, placed))
@@ -329,7 +339,12 @@ def _static(static_argnums: int | Sequence[int], count: int, what: str) -> tuple
 class Jitted:
     """A function lowered on first use for each combination of argument types; see `jit`."""
 
-    def __init__(self, f: Callable[..., Any], profile: Profile | None, static_argnums: int | Sequence[int]) -> None:
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        profile: Profile | None,
+        static_argnums: int | Sequence[int],
+    ) -> None:
         self._function = f
         self._profile = profile
         self._has_switches = profile is not None and profile.has_switches
@@ -373,7 +388,7 @@ class Jitted:
                 )
             ) from None
         if found is None:
-            found = lower(self._function, *arguments, profile=self._profile, static_argnums=self._static, **keywords)
+            found = self.lower(*arguments, **keywords)
             self._lowered[key] = found
         return found(*arguments_left, **keywords)
 
@@ -383,10 +398,21 @@ class Jitted:
 
     def lower(self, *arguments: Any, **keywords: Any) -> Lowered:
         """The lowered function for these arguments' types."""
-        return lower(self._function, *arguments, profile=self._profile, static_argnums=self._static, **keywords)
+        return lower(
+            self._function,
+            *arguments,
+            profile=self._profile,
+            static_argnums=self._static,
+            **keywords,
+        )
 
 
-def jit(f: Callable[..., Any], *, profile: Profile | None = None, static_argnums: int | Sequence[int] = ()) -> Jitted:
+def jit(
+    f: Callable[..., Any],
+    *,
+    profile: Profile | None = None,
+    static_argnums: int | Sequence[int] = (),
+) -> Jitted:
     """`f`, lowered once for each combination of argument trees, types and static values, and run from then on.
 
     Python side effects of `f` happen when it is traced, not when it is called. Under a trace it is `f` itself.

@@ -10,19 +10,25 @@ from torchlean.ir.types import TensorType
 
 def live_values(graph: Graph) -> bytearray:
     """1 for each value some output or effect depends on, and for the results of effects."""
+    return _live(graph)[0]
+
+
+def _live(graph: Graph) -> tuple[bytearray, list[Node]]:
+    """`live_values`, and the nodes that make one, last first."""
     live = bytearray(len(graph.types))
     for id in graph.outputs:
         live[id] = 1
     if graph.has_effects:
         for node in graph.nodes:
             live[node[2][0]] |= is_effect(node)
+    kept: list[Node] = []
     for node in reversed(graph.nodes):
-        for id in node[2]:
-            if live[id]:
-                for used in node[1]:
-                    live[used] = 1
-                break
-    return live
+        _, ins, outs, _, _ = node
+        if live[outs[0]] or (len(outs) > 1 and any([live[id] for id in outs])):
+            kept.append(node)
+            for id in ins:
+                live[id] = 1
+    return live, kept
 
 
 def extract(graph: Graph, nodes: list[Node], inputs: tuple[int, ...], outputs: tuple[int, ...], name: str) -> Graph:
@@ -50,11 +56,20 @@ def extract(graph: Graph, nodes: list[Node], inputs: tuple[int, ...], outputs: t
 
 def dead_code_eliminated(graph: Graph) -> Graph:
     """The graph without nodes no output or effect depends on; inputs all stay and ids keep their numbers."""
-    live = live_values(graph)
-    nodes = [node for node in graph.nodes if live[node[2][0]] or any([live[id] for id in node[2]])]
-    if len(nodes) == len(graph.nodes):
+    if graph.is_live:
         return graph
-    return Graph(inputs=graph.inputs, nodes=tuple(nodes), outputs=graph.outputs, types=graph.types, name=graph.name)
+    nodes = _live(graph)[1]
+    if len(nodes) != len(graph.nodes):
+        nodes.reverse()
+        inputs, outputs, types = graph.inputs, graph.outputs, graph.types
+        graph = Graph(inputs=inputs, nodes=tuple(nodes), outputs=outputs, types=types, name=graph.name)
+    graph.is_live = True
+    return graph
+
+
+def with_outputs(graph: Graph, outputs: tuple[int, ...]) -> Graph:
+    """The graph with these outputs; its nodes stay."""
+    return Graph(inputs=graph.inputs, nodes=graph.nodes, outputs=outputs, types=graph.types, name=graph.name)
 
 
 class Split(NamedTuple):

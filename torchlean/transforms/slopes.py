@@ -104,6 +104,10 @@ class Slopes:
         self.even_roots: set[int] = set()
         self.squares: dict[int, Square] = {}
 
+    def heeds(self, op: Op, out: int) -> bool:
+        """Whether the reverse mode of the node that makes `out` differs from what its rule says."""
+        return bool(self.backward[out]) or out in self.squares or (op is SQRT and out in self.even_roots)
+
 
 def slopes_of(graph: Graph, mode: Derivatives) -> Slopes | None:
     """What the policy must heed in this graph; None when nothing, which is decided from the set of ops alone."""

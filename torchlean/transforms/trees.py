@@ -9,17 +9,21 @@ import numpy as np
 
 from torchlean import pytree
 from torchlean.errors import StructureError, TypeRuleError, message
-from torchlean.ir.builder import Value, is_python_number, type_of
+from torchlean.ir.builder import HOST, NUMBER, Value, is_python_number, type_of
 from torchlean.ir.graph import Graph
 from torchlean.ir.location import caller_location
 from torchlean.ir.operators import Operators
 from torchlean.ir.tracing import trace_flat
 from torchlean.ir.types import TensorType
 
+TENSOR = (Operators, *HOST)
+_INTEGER = (int, np.integer)
+_PASSED = (*TENSOR, *NUMBER)  # results that a graph may give
+
 
 def is_tensor(leaf: Any) -> bool:
     """Whether a leaf holds numbers with a dtype: a traced value, an eager array, a NumPy array or scalar."""
-    return isinstance(leaf, Operators | np.ndarray | np.generic)
+    return isinstance(leaf, TENSOR)
 
 
 def is_number(leaf: Any) -> bool:
@@ -43,6 +47,9 @@ class OutTree(NamedTuple):
         return pytree.unflatten(self.treedef, leaves)
 
 
+_LEAF = OutTree(pytree.structure(0), ())
+
+
 class TracedTree(NamedTuple):
     """A function traced at some leaves of its arguments. `outs` has one entry per result tree of `f`."""
 
@@ -60,10 +67,12 @@ def trace_tree(
     *,
     name: str,
     types: Sequence[TensorType] | None = None,
+    bodies: dict[Any, Any] | None = None,
 ) -> TracedTree:
     """Trace `f`, which takes the rebuilt tree and returns a tuple of result trees, at the leaves `chosen`.
 
-    The other leaves reach `f` unchanged. Python numbers among results become constants; other objects are kept.
+    The other leaves reach `f` unchanged. Python numbers among results become constants; other objects are kept. With
+    `bodies`, known bodies of composites, every array `f` closes over is an operand, whose values the graph leaves open.
     """
     operands = [leaves[position] for position in chosen]
     input_types = [type_of(operand) for operand in operands] if types is None else types
@@ -76,18 +85,28 @@ def trace_tree(
             filled[position] = value
         results: list[Any] = []
         for tree in f(pytree.unflatten(treedef, filled)):
+            if tree.__class__ is Value:  # most often
+                results.append(tree)
+                found.append(_LEAF)
+                sizes.append(1)
+                continue
             out_leaves, out_treedef = pytree.flatten(tree)
-            tensors = [leaf for leaf in out_leaves if is_tensor(leaf) or is_number(leaf)]
-            kept = tuple([(at, leaf) for at, leaf in enumerate(out_leaves) if not (is_tensor(leaf) or is_number(leaf))])
-            for at, leaf in kept:
-                if isinstance(leaf, Iterator | Set | ValuesView):
+            tensors: list[Any] = []
+            kept: list[tuple[int, Any]] = []
+            for at, leaf in enumerate(out_leaves):
+                if isinstance(leaf, _PASSED):
+                    tensors.append(leaf)
+                elif isinstance(leaf, Iterator | Set | ValuesView):
                     raise _no_container(leaf, pytree.paths(tree, "result")[at], name)
-            found.append(OutTree(out_treedef, kept))
+                else:
+                    kept.append((at, leaf))
+            found.append(OutTree(out_treedef, tuple(kept)))
             sizes.append(len(tensors))
             results += tensors
         return results
 
-    traced = trace_flat(flat, input_types, name=name)
+    open_ = bodies is not None
+    traced = trace_flat(flat, input_types, name=name, capture_arrays=open_, capture_constants=open_, bodies=bodies)
     return TracedTree(traced.graph, (*operands, *traced.captured), tuple(found), tuple(sizes))
 
 
@@ -113,7 +132,7 @@ def normal_argnums(argnums: int | Sequence[int], count: int, what: str, name: st
     """Non-negative argument positions; a position the call does not have is refused. `name`: the parameter's."""
     given: tuple[Any, ...] = tuple(argnums) if isinstance(argnums, list | tuple) else (argnums,)
     for position in given:
-        if not isinstance(position, int | np.integer) or not -count <= position < count:
+        if not isinstance(position, _INTEGER) or not -count <= position < count:
             raise TypeRuleError(
                 message(
                     f"{what}: {name} {position!r} is no position of a positional argument",

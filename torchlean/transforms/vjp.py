@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlean.errors import GradError, InternalError, message
-from torchlean.ir.builder import CURRENT, Builder, Value, bind1
+from torchlean.ir.builder import CURRENT, Builder, Step, Value, bind1
 from torchlean.ir.collection import collection_paused
 from torchlean.ir.graph import Graph, Node, without_effects
 from torchlean.ir.location import caller_location
@@ -90,15 +90,20 @@ def vjp_graph(
     return dead_code_eliminated(builder.finish(graph.outputs + outputs if with_outputs else outputs))
 
 
-def grad_graph(graph: Graph, wrt: Sequence[int], *, mode: Derivatives = Derivatives.STANDARD) -> Graph:
-    """primals → (outputs, gradients of the first output, a scalar, at positions `wrt`)."""
+def grad_graph(
+    graph: Graph, wrt: Sequence[int], *, mode: Derivatives = Derivatives.STANDARD, active: bytearray | None = None
+) -> Graph:
+    """primals → (outputs, gradients of the first output, a scalar, at positions `wrt`).
+
+    `active`: what `active_values` says, where it is known already.
+    """
     builder = Builder.continuing(graph, name=f"{graph.name}.grad")
     token = CURRENT.set(builder)
     try:
         out = builder.value(graph.outputs[0])
         builder.where = graph.nodes[-1].where if graph.nodes else None
         with collection_paused():
-            made = pull_back(builder, graph, [(out.id, full_like(out, 1))], wrt, mode)
+            made = pull_back(builder, graph, [(out.id, full_like(out, 1))], wrt, mode, active)
         outputs = tuple([value.id for value in made])
     finally:
         CURRENT.reset(token)
@@ -111,42 +116,131 @@ def pull_back(
     seeds: list[tuple[int, Value]],
     wrt: Sequence[int],
     mode: Derivatives = Derivatives.STANDARD,
+    active: bytearray | None = None,
 ) -> list[Value]:
     """Emit the reverse sweep into `builder`, whose first nodes are those of `graph`."""
-    active = active_values(graph, wrt)
+    active = active_values(graph, wrt) if active is None else active
     slopes = slopes_of(graph, mode)
     pull = Pull(mode)
-    cotangents: list[Any] = [None] * len(graph.types)
+    repeated = Repeated(builder, graph, active, pull)
+    cotangents: list[int | None] = [None] * len(graph.types)  # ids
     for id, seed in seeds:
         if active[id]:
-            known = cotangents[id]
-            cotangents[id] = seed if known is None else bind1(ADD, NO_PARAMS, known, seed)
+            _add(builder, cotangents, id, seed.id)
     for node in reversed(graph.nodes):
-        outs = node[2]
+        op, ins, outs, _, where = node
         if len(outs) == 1:
-            id = outs[0]
-            if cotangents[id] is None:
+            ct = cotangents[outs[0]]
+            if ct is None:
                 continue
         elif all([cotangents[id] is None for id in outs]):
             continue
-        builder.where = node[4].derivative(node[0].name)
-        ins: Sequence[int] = node[1]
-        if slopes is None:
-            made = node_cotangents(builder, graph, node, cotangents, active, pull)
-        elif outs[0] in slopes.squares:
-            ins, made = _square_cotangents(builder, slopes.squares[outs[0]], cotangents[outs[0]], active, mode)
         else:
-            made = _watched_cotangents(builder, graph, node, cotangents, active, slopes, pull)
+            ct = None
+        builder.where = where.derivative(op.name)
+        made: Sequence[int | None] | None = None
+        if slopes is None or not slopes.heeds(op, outs[0]):
+            if ct is not None and op.diff.__class__ in _REPEATED:
+                made = repeated.pulled(node, ct)
+            if made is None:
+                given = _values(builder, cotangents, outs)
+                made = _ids(builder, node_cotangents(builder, graph, node, given, active, pull))
+        else:
+            given = _values(builder, cotangents, outs)
+            if outs[0] in slopes.squares:
+                ins, values = _square_cotangents(builder, slopes.squares[outs[0]], given[0], active, mode)
+            else:
+                values = _watched_cotangents(builder, graph, node, given, active, slopes, pull)
+            made = _ids(builder, values)
         for id, contribution in zip(ins, made, strict=True):
             if contribution is not None and active[id]:
-                known = cotangents[id]
-                cotangents[id] = contribution if known is None else bind1(ADD, NO_PARAMS, known, contribution)
+                _add(builder, cotangents, id, contribution)
     results: list[Value] = []
     for position in wrt:
         id = graph.inputs[position]
         found = cotangents[id]
-        results.append(zeros_of(graph.types[id]) if found is None else found)
+        results.append(zeros_of(graph.types[id]) if found is None else builder.value(found))
     return results
+
+
+def _add(builder: Builder, cotangents: list[int | None], id: int, contribution: int) -> None:
+    """Add to the cotangent of a value."""
+    known = cotangents[id]
+    cotangents[id] = contribution if known is None else builder.emit(ADD, NO_PARAMS, (known, contribution))[0]
+
+
+def _values(builder: Builder, cotangents: list[int | None], outs: Sequence[int]) -> list[Value | None]:
+    found = [cotangents[id] for id in outs]
+    return [None if id is None else builder.value(id) for id in found]
+
+
+def _ids(builder: Builder, values: Sequence[Any]) -> list[int | None]:
+    return [None if value is None else builder.lift(value) for value in values]
+
+
+# Rules that see nothing of a node but its params and the types of what they are given.
+_REPEATED = frozenset({Elementwise, Linear, Bilinear})
+
+
+class Repeated:
+    """The pull-backs of nodes that differ in their operands alone: traced for one, emitted for the others.
+
+    The steps are those the rule would emit again, in the same order, with the types its ops' type rules gave. A kind of
+    node that comes once is pulled back by its rule.
+    """
+
+    __slots__ = ("_active", "_builder", "_graph", "_known", "_pull")
+
+    def __init__(self, builder: Builder, graph: Graph, active: bytearray, pull: Pull) -> None:
+        self._builder = builder
+        self._graph = graph
+        self._active = active
+        self._pull = pull
+        self._known: dict[Any, tuple[Sequence[Step], Sequence[int | None]] | None] = {}
+
+    def pulled(self, node: Node, ct: int) -> Sequence[int | None] | None:
+        """Contributions to the operands of a node with one result; None where its rule must be asked."""
+        op, ins, outs, params, _ = node
+        active, types, known = self._active, self._graph.types, self._known
+        key: Any
+        if len(ins) == 1:
+            key = (op, params, types[ins[0]])  # active, or no cotangent would have arrived
+        elif len(ins) == 2:
+            left, right = ins
+            key = (op, params, types[left], types[right], active[left], active[right])
+        else:
+            key = (op, params, *[types[id] for id in ins], *[active[id] for id in ins])
+        found = known.get(key)
+        if found is None:
+            if key not in known:
+                known[key] = None
+                return None
+            found = known[key] = self._traced(node)
+        steps, positions = found
+        builder = self._builder
+        values = [*ins, outs[0], ct]
+        if steps:
+            builder.repeat(steps, values, builder.where or node[4])
+        return [None if position is None else values[position] for position in positions]
+
+    def _traced(self, node: Node) -> tuple[Sequence[Step], Sequence[int | None]]:
+        """What the rule emits, operands being positions among the node's operands, its result, the cotangent, and the
+        results of earlier steps: in a builder without other nodes these are the ids.
+        """
+        op, ins, outs, params, where = node
+        types = self._graph.types
+        builder = Builder(parent=self._builder, name=f"{op.name}.vjp")
+        builder.where = self._builder.where
+        token = CURRENT.set(builder)
+        try:
+            *primals, y, ct = [builder.add_input(types[id]) for id in (*ins, outs[0], outs[0])]
+            alone = Node(op, tuple(range(len(ins))), (y.id,), params, where)
+            flags = bytearray([self._active[id] for id in ins])
+            made = _ids(builder, pulled_back(builder, alone, primals, [y], [ct], flags, self._pull))
+        finally:
+            CURRENT.reset(token)
+        steps = tuple([(n[0], n[3], n[1], tuple([builder.types[id] for id in n[2]])) for n in builder.nodes])
+        return steps, made
 
 
 @record
@@ -192,12 +286,12 @@ def _watched_cotangents(
     out = outs[0]
     if op is SQRT and out in slopes.even_roots:
         slope = even_root_slope(builder.value(out))
-        return (apply1(CHAIN_MUL if slopes.backward[out] else MUL, cotangents[out], slope),)
+        return (apply1(CHAIN_MUL if slopes.backward[out] else MUL, cotangents[0], slope),)
     if not slopes.backward[out]:
         return node_cotangents(builder, graph, node, cotangents, active, pull)
     if op.diff.__class__ is not Elementwise:
         return node_cotangents(builder, graph, node, cotangents, active, _GUARDED)
-    ct, y = cotangents[out], builder.value(out)
+    (ct,), y = cotangents, builder.value(out)
     primals = [builder.value(id) for id in ins]
     made: list[Any] = []
     for id, partial in zip(ins, op.diff.partials, strict=True):  # type: ignore[union-attr]
@@ -221,46 +315,63 @@ def _square_cotangents(
 def node_cotangents(
     builder: Builder, graph: Graph, node: Node, cotangents: list[Any], active: bytearray, pull: Pull
 ) -> Sequence[Any]:
-    """Contributions to the node's operands from the cotangents of its outputs."""
-    op, ins, outs, params, _ = node
-    rule = op.diff
+    """Contributions to the node's operands from the cotangents of its outputs, None where there is none."""
+    _, ins, outs, _, _ = node
     types = graph.types
     primals = [Value(builder, id, types[id]) for id in ins]
+    outputs = [Value(builder, id, types[id]) for id in outs]
+    return pulled_back(builder, node, primals, outputs, cotangents, bytearray([active[id] for id in ins]), pull)
+
+
+def pulled_back(
+    builder: Builder,
+    node: Node,
+    primals: list[Value],
+    outputs: list[Value],
+    cotangents: list[Any],
+    active: bytearray,
+    pull: Pull,
+) -> Sequence[Any]:
+    """What the op's rule says of these values; `active` has an entry per operand."""
+    op, _, _, params, _ = node
+    rule = op.diff
     kind = rule.__class__
     if kind is Elementwise:
-        ct = cotangents[outs[0]]
-        y = Value(builder, outs[0], types[outs[0]])
+        (ct,), (y,) = cotangents, outputs
         made: list[Any] = []
-        for id, partial in zip(ins, rule.partials, strict=True):  # type: ignore[union-attr]
-            made.append(_scaled(partial, ct, params, y, primals) if active[id] else None)
+        for partial, is_active in zip(rule.partials, active, strict=True):  # type: ignore[union-attr]
+            made.append(_scaled(partial, ct, params, y, primals) if is_active else None)
         return made
     if kind is Linear:
-        return rule.transpose(params, _present(cotangents, outs, types)[0], *primals)  # type: ignore[union-attr]
+        return rule.transpose(params, _present(cotangents, outputs)[0], *primals)  # type: ignore[union-attr]
     if kind is Bilinear:
-        ct = cotangents[outs[0]]
+        (ct,) = cotangents
         x, y = [_conjugated(primal) for primal in primals]
         return (
-            rule.lhs(params, ct, x, y) if active[ins[0]] else None,  # type: ignore[union-attr]
-            rule.rhs(params, ct, x, y) if active[ins[1]] else None,  # type: ignore[union-attr]
+            rule.lhs(params, ct, x, y) if active[0] else None,  # type: ignore[union-attr]
+            rule.rhs(params, ct, x, y) if active[1] else None,  # type: ignore[union-attr]
         )
     if isinstance(rule, Custom):
-        outputs = [Value(builder, id, types[id]) for id in outs]
-        cts = _present(cotangents, outs, types)
+        cts = _present(cotangents, outputs)
         if rule.settled is not None and pull.mode is not Derivatives.IEEE:
             primals, outputs = (list(values) for values in rule.settled(params, primals, outputs, cts))
         if rule.vjp is not None:
             return rule.vjp(params, primals, outputs, cts)
-        return _transposed_tangent_map(builder, rule, params, primals, outputs, cts, [bool(active[id]) for id in ins])
+        return _transposed_tangent_map(builder, rule, params, primals, outputs, cts, [bool(flag) for flag in active])
     if isinstance(rule, HigherOrder):
-        wrt = tuple([position for position, id in enumerate(ins) if active[id]])
-        return rule.vjp(pull, op, params, primals, _present(cotangents, outs, types), wrt)
+        wrt = tuple([position for position, flag in enumerate(active) if flag])
+        return rule.vjp(pull, op, params, primals, _present(cotangents, outputs), wrt)
     if isinstance(rule, Structured):
-        wrt = tuple([position for position, id in enumerate(ins) if active[id]])
+        wrt = tuple([position for position, flag in enumerate(active) if flag])
         if isinstance(rule.vjp, NoReverse):
             raise _no_reverse(rule.vjp, node)
-        given = [cotangents[id] for id in outs]
         return rule.vjp(
-            REVERSE._replace(vjp=pull), params, primals, given, wrt, lambda changed: _extended(builder, node, changed)
+            REVERSE._replace(vjp=pull),
+            params,
+            primals,
+            cotangents,
+            wrt,
+            lambda changed: _extended(builder, node, changed),
         )
     raise InternalError(f"unknown derivative rule {rule!r} of {op.name}")
 
@@ -288,9 +399,9 @@ def _no_reverse(refusal: NoReverse, node: Node) -> GradError:
     )
 
 
-def _present(cotangents: list[Any], outs: tuple[int, ...], types: Any) -> list[Any]:
+def _present(cotangents: list[Any], outputs: list[Value]) -> list[Any]:
     """The cotangents of all outputs, zeros where none arrived."""
-    return [zeros_of(types[id]) if cotangents[id] is None else cotangents[id] for id in outs]
+    return [zeros_of(y.type) if ct is None else ct for ct, y in zip(cotangents, outputs, strict=True)]
 
 
 def _scaled(partial: Any, ct: Any, params: Any, y: Value, primals: list[Value], product: Op = MUL) -> Any:
