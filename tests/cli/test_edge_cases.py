@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from torchlean.backends import profiles
 from torchlean.cli import edge_cases
 from torchlean.conformance import run as runner
 from torchlean.conformance.check import Check
@@ -106,3 +107,51 @@ def test_an_unknown_check_is_refused(run) -> None:
     result = run("edge-cases", "--case", "nothing")
     assert result.exit_code == 2
     assert "error: edge-cases: no check is called 'nothing'" in result.stderr
+
+
+@pytest.fixture
+def xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    """xla_cpu whatever the state of its records."""
+    pytest.importorskip("jax")
+    profile = profiles.xla_cpu.under(profiles.xla_cpu.policy.allowing_stale())
+    (place,) = runner.places_of(profile)
+    assert place.name == "xla_cpu lowered"  # sessions leave it out
+    monkeypatch.setattr(runner, "places_of", lambda one: {"xla_cpu": (place,)}[one.name])
+
+
+def test_what_a_provider_declares_is_counted_as_such(run, xla: None) -> None:
+    chosen = ("log_subnormal_f32", "arctan2_1e-30_underflow", "norm_sq_at_0", "sqrt_at_0")
+    asked = [argument for id in chosen for argument in ("--case", id)]
+    result = run("edge-cases", "--profile", "xla_cpu", *asked)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("value, JVP, VJP, JVP of VJP: ✓ right, ✗ wrong, ~ as declared, · not asked")
+    assert next(line for line in lines if line.startswith("log_subnormal_f32 ")).split()[1].startswith("~")
+    assert next(line for line in lines if line.startswith("arctan2_1e-30_underflow ")).split()[1] == "✓~~·"
+    assert next(line for line in lines if line.startswith("norm_sq_at_0 ")).split()[1] == "✓✓✓✓"
+    assert any("xla_cpu lowered, value: -inf, as declared: subnormal numbers count as zero" in line for line in lines)
+    assert any("as declared: XLA writes (a/b)/c as a/(b·c)" in line for line in lines)
+    assert any(line.startswith("xla_cpu lowered: value") and "1 declared" in line for line in lines)
+    record = json.loads(run("edge-cases", "--profile", "xla_cpu", *asked, "--json").stdout)
+    (check,) = [row for row in record["checks"] if row["id"] == "log_subnormal_f32"]
+    assert "subnormal" in check["torchlean"]["xla_cpu lowered"]["value"]["declared"]
+    assert "declared" in record["tally"]["xla_cpu lowered"]["jvp"]
+
+
+def test_what_is_declared_is_wrong_and_nothing_else_is(run, xla: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {(id, aspect) for _, id, aspect in runner.DECLARED} <= {
+        (c.id, a) for c in runner.ALL for a in runner.ASPECTS
+    }
+    monkeypatch.setattr(runner, "DECLARED", {})
+    result = run("edge-cases", "--profile", "xla_cpu", "--case", "log_subnormal_f32")
+    assert result.exit_code == 1
+    assert "✗" in result.stdout
+
+
+@pytest.mark.slow
+def test_on_xla_every_check_is_right_or_declared(xla: None) -> None:
+    (place,) = runner.places_of(profiles.xla_cpu)
+    results = runner.run_all([place])
+    assert [(r.id, aspect) for r in results for aspect in r.outcomes if r.is_wrong(aspect)] == []
+    right = [(r.id, aspect) for r in results for aspect in r.declared if r.outcomes[aspect].right]
+    assert right == []

@@ -100,7 +100,8 @@ def test_a_policy_may_admit_stale_evidence_and_the_plan_says_so(chip: Chip) -> N
     assert str(made).splitlines() == [
         "plan: 1 kernels, profile chips, device cpu, stale evidence allowed",
         "  %1  = neg  f32[3]  chip.neg  checked  n/a  tested: …::test_bits (stale)",
-        f"  evidence stale: {chip.name}/helpers.py::Sign.turned changed (chip.neg value, chip.neg vjp)",
+        f"  evidence stale: {chip.name}/helpers.py::Sign.turned changed (chip.neg value, chip.neg vjp); "
+        "to try it here: torchlean evidence run --provider chip",
     ]
     data = made.as_json()
     assert (data["allow_stale"], data["exact_evidence"]) == (True, False)
@@ -130,7 +131,8 @@ def test_other_versions_are_admitted_with_a_note_unless_the_evidence_must_be_exa
     differs = f"numpy 9.9 here, {np.__version__} when it was tried"
     assert str(made).splitlines()[1:] == [
         "  %1  = neg  f32[3]  chip.neg  checked  n/a  tested: …::test_bits (other-version)",
-        f"  evidence other-version: {differs} (chip.neg value, chip.neg vjp)",
+        f"  evidence other-version: {differs} (chip.neg value, chip.neg vjp); "
+        "to try it here: torchlean evidence run --provider chip",
     ]
     exact = CHECKED.with_exact_evidence()
     wanted = (

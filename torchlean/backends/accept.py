@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from torchlean.backends.audit import PlanAudit, audit, obligations
 from torchlean.backends.capsule import Capsule
-from torchlean.backends.plan import Plan, Step, foreign_inside
+from torchlean.backends.plan import Plan, Step, foreign_inside, graphs_run
 from torchlean.backends.policy import AssurancePolicy
 from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
 from torchlean.backends.sharding import faults, spec_text
@@ -31,8 +31,7 @@ from torchlean.backends.vocabulary import (
 from torchlean.errors import GraphError, InternalError, PlanRejected
 from torchlean.evidence.standing import State
 from torchlean.ir.check import check
-from torchlean.ir.graph import Node, sub_graphs
-from torchlean.ir.ops.composite import Composite
+from torchlean.ir.graph import Node
 from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import show_types
 
@@ -90,7 +89,10 @@ def accept(plan: Plan) -> AcceptedPlan:
 
 
 def _placement_failures(plan: Plan) -> Iterator[str]:
-    """What is wrong with how a plan lays arguments and results on a mesh."""
+    """What is wrong with which arguments a plan donates, and how it lays arguments and results on a mesh."""
+    count = len(plan.graph.inputs)
+    if not all([0 <= at < count for at in plan.donated]):
+        yield f"the plan donates arguments at {', '.join(map(str, plan.donated))}, and there are {count}"
     partitioning, mesh = plan.partitioning, plan.profile.mesh
     if partitioning is None or mesh is None:
         if mesh is not None:
@@ -127,7 +129,7 @@ def _failures(plan: Plan) -> Iterator[str]:
 
 def _inner_failures(node: Node, step: Step, profile: Profile) -> Iterator[str]:
     """What is wrong with the plans of a node's sub-graphs as such."""
-    held = [] if isinstance(node.op, Composite) else [graph for _, graph in sub_graphs(node.params)]
+    held = graphs_run(node.op, node.params)
     if len(held) != len(step.inner):
         yield f"{label(node.op)} holds {len(held)} sub-graphs, but its step has {len(step.inner)} plans for them"
         return

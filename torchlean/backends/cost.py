@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchlean.backends.accept import AcceptedPlan
+from torchlean.backends.analyses import Analysis, analyses, lines
 from torchlean.backends.handler import Session
 from torchlean.backends.memory import LineMemory, Memory, memory_of
 from torchlean.backends.plan import Plan, Step
@@ -59,8 +60,8 @@ class StepCost:
 class Cost:
     """A plan's cost. `peak_bytes` is what a run holds at most, results included, arguments and constants not.
 
-    `uncounted`: ops without a formula for their operations; `undeclared`: capsules that say nothing of a workspace.
-    Prints as a table.
+    `uncounted`: ops without a formula for their operations; `undeclared`: capsules that say nothing of a workspace;
+    `analyses`: what compilers say of the groups they compiled. Prints as a table.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Cost:
     constant_bytes: int
     uncounted: tuple[str, ...]
     undeclared: tuple[str, ...]
+    analyses: tuple[Analysis, ...] = ()
 
     @property
     def flops(self) -> int:
@@ -91,8 +93,8 @@ class Cost:
         return sum([step.written for step in self.steps])
 
     def text(self, *, max_lines: int | None = MAX_LINES) -> str:
-        """The totals, a row per step, then what was not counted."""
-        lines = [
+        """The totals, a row per step, what was not counted, and what compilers count."""
+        text = [
             f"cost of {self.name}: {self.flops:,} flops ({self.transcendental:,} transcendental), "
             f"{self.bytes_read:,} bytes read, {self.bytes_written:,} written",
             f"memory: {self.peak_bytes:,} bytes at most, beside {self.argument_bytes:,} of arguments and "
@@ -104,14 +106,14 @@ class Cost:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             cells = [row[0].ljust(widths[0]), row[1].ljust(widths[1]), *map(str.rjust, row[2:], widths[2:])]
-            lines.append("  " + "  ".join(cells))
+            text.append("  " + "  ".join(cells))
         if len(shown) < len(self.steps):
-            lines.append(f"  … {len(self.steps) - len(shown)} more steps …")
+            text.append(f"  … {len(self.steps) - len(shown)} more steps …")
         if self.uncounted:
-            lines.append(f"  no formula for the operations of: {', '.join(self.uncounted)}")
+            text.append(f"  no formula for the operations of: {', '.join(self.uncounted)}")
         if self.undeclared:
-            lines.append(f"  workspace not declared, taken as 0: {', '.join(self.undeclared)}")
-        return "\n".join(lines)
+            text.append(f"  workspace not declared, taken as 0: {', '.join(self.undeclared)}")
+        return "\n".join([*text, *lines(self.analyses)])
 
     def as_json(self) -> dict[str, Any]:
         """The cost as plain data."""
@@ -127,6 +129,7 @@ class Cost:
             "constant_bytes": self.constant_bytes,
             "uncounted": list(self.uncounted),
             "undeclared": list(self.undeclared),
+            "analyses": [analysis.as_json() for analysis in self.analyses],
             "steps": [
                 {
                     "position": step.position,
@@ -204,6 +207,7 @@ def cost(accepted: AcceptedPlan, session: Session | None = None) -> Cost:
         constant_bytes=memory.constants,
         uncounted=tuple(sorted(uncounted)),
         undeclared=tuple(sorted(memory.undeclared)),
+        analyses=analyses(plan, [step.flops for step in steps], [step.read + step.written for step in steps]),
     )
 
 

@@ -22,7 +22,8 @@ class Executable:
     """`call(*arrays)` is the generated function itself: it trusts types. `checked` tests those of what goes in and out.
 
     `source` is what runs; `plan` and `audit` are what was accepted. Results share no memory with arguments, constants
-    or one another.
+    or one another; but an array at a position in `plan.donated`, if it is a result of XLA as it was given, is written
+    over, whoever sees it. `lower` looks after that.
     """
 
     __slots__ = ("accepted", "call", "source")

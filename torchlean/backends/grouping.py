@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from torchlean.backends.collectives import Collective, Collectives
+from torchlean.backends.donation import DonatingGroup, of_use
 from torchlean.backends.handler import Group, Grouper, grouper_of, runs_bodies
 from torchlean.backends.plan import Plan, all_steps
 from torchlean.backends.sharding import Layout, ShardedGroup
@@ -154,12 +155,13 @@ class _Grouping:
         owner = {position: at for at, batch in enumerate(inside) for position in batch}
         wanted = self._wanted(members, owner)
         results = [id for id in self.plan.graph.outputs if self._is_result(id, owner)]
+        dying = self._dying(members, owner)
         returned: dict[int, list[int]] = {}  # by the group they come out of
         for id in results:
             returned.setdefault(self._home(id, owner), []).append(id)
         for at, batch in enumerate(self.order):
             if inside[at]:
-                yield from self._group(batch, members[at], returned.get(at, []), wanted)
+                yield from self._group(batch, members[at], returned.get(at, []), wanted, dying.get(at, ()))
             else:
                 yield from self._shown(self.plan.graph.nodes[batch[0]].inputs)
                 yield Unit((batch[0],), None, None)
@@ -207,7 +209,9 @@ class _Grouping:
         bases = self._bases([id])
         return bool(bases) and all([self.maker.get(base) in owner for base in bases])
 
-    def _group(self, batch: list[int], members: list[int], results: list[int], wanted: set[int]) -> Iterator[Unit]:
+    def _group(
+        self, batch: list[int], members: list[int], results: list[int], wanted: set[int], dying: Iterable[int]
+    ) -> Iterator[Unit]:
         nodes = self.plan.graph.nodes
         views = [self.maker[id] for id in results if self.light[self.maker[id]]]
         everything = sorted({*members, *self._members(views), *views})
@@ -225,13 +229,17 @@ class _Grouping:
             types=self.plan.graph.types,
             inputs=inputs,
             outputs=tuple(dict.fromkeys(outputs)),
+            dying=dying,
         )
         yield Unit(tuple(everything), group, self.groupers[batch[0]])
 
-    def _made(self, *, inputs: tuple[int, ...], outputs: tuple[int, ...], **fields: Any) -> Group:
-        """The group; of a plan with a mesh, with the layout of what it reads and returns."""
+    def _made(self, *, inputs: tuple[int, ...], outputs: tuple[int, ...], dying: Iterable[int], **fields: Any) -> Group:
+        """The group, and what it may write over; of a plan with a mesh, the layout of what it reads and returns."""
         partitioning = self.plan.partitioning
         if partitioning is None:
+            donated = of_use([id for id in inputs if id in dying], outputs, self.plan.graph.types)
+            if donated:
+                return DonatingGroup(inputs=inputs, outputs=outputs, donated=donated, **fields)
             return Group(inputs=inputs, outputs=outputs, **fields)
         given = dict(zip(self.plan.graph.inputs, partitioning.inputs, strict=True))
         wanted = dict(zip(self.plan.graph.outputs, partitioning.outputs, strict=True))
@@ -241,6 +249,36 @@ class _Grouping:
             outputs=tuple([wanted[id].spec if id in wanted else None for id in outputs]),
         )
         return ShardedGroup(inputs=inputs, outputs=outputs, layout=layout, **fields)
+
+    def _dying(self, members: list[list[int]], owner: dict[int, int]) -> dict[int, set[int]]:
+        """For each group the values that die in it: given up by the caller or made by a group, read by groups only."""
+        nodes = self.plan.graph.nodes
+        given = {self.plan.graph.inputs[at] for at in self.plan.donated}
+        ours = given | {id for position in owner if not self.light[position] for id in nodes[position].outputs}
+        last: dict[int, int] = {}
+        kept = self._behind(self.plan.graph.outputs)
+        for at, batch in enumerate(self.order):
+            if self._is_group(batch):
+                last |= dict.fromkeys([id for position in members[at] for id in nodes[position].inputs], at)
+            else:
+                kept |= self._behind(nodes[batch[0]].inputs)
+        dying: dict[int, set[int]] = {}
+        for id, at in last.items():
+            if id in ours and id not in kept:
+                dying.setdefault(at, set()).add(id)
+        return dying
+
+    def _behind(self, ids: Iterable[int]) -> set[int]:
+        """Values and everything they are views of."""
+        found: set[int] = set()
+        pending = list(ids)
+        while pending:
+            id = pending.pop()
+            found.add(id)
+            at = self.maker.get(id)
+            if at is not None and self.light[at]:
+                pending += self.plan.graph.nodes[at].inputs
+        return found
 
     def _home(self, id: int, owner: dict[int, int]) -> int:
         """The last group that computes something a view is of."""

@@ -13,6 +13,8 @@ from torchlean.backends.profile import CapsuleModule, Profile
 from torchlean.backends.vocabulary import OBLIGATIONS, Label, VjpMode, is_derivative, label
 from torchlean.evidence.standing import Standing
 from torchlean.ir.graph import Graph, Node, sub_graphs
+from torchlean.ir.op import Op
+from torchlean.ir.ops.composite import Composite
 from torchlean.ir.printer import folded_html
 from torchlean.ir.types import show_types
 
@@ -87,28 +89,33 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Derivative:
-    """Who does the `<op>.vjp` of a composite: a capsule natively (`backend-vjp`), or nodes (`torchlean-tape`)."""
+    """Who does the `<op>.vjp` of a composite, or of a function (`function.vjp`): a capsule natively (`backend-vjp`), or
+    nodes (`torchlean-tape`). `note`: what a whole function's derivative has of its own.
+    """
 
     op: str
     mode: VjpMode
     capsule: str | None
     count: int
+    note: str = ""
 
     def __str__(self) -> str:
         return f"{self.op} ×{self.count} ({self.mode})"
 
     def as_json(self) -> dict[str, Any]:
         """The derivative as plain data."""
-        return {"op": self.op, "mode": str(self.mode), "capsule": self.capsule, "count": self.count}
+        noted = {"note": self.note} if self.note else {}
+        return {"op": self.op, "mode": str(self.mode), "capsule": self.capsule, "count": self.count, **noted}
 
 
 class Plan:
     """A graph after expansion, one step per node, for a profile. Compare by identity; print to read.
 
-    `partitioning`: how arguments and results lie on the profile's mesh, if it has one.
+    `partitioning`: how arguments and results lie on the profile's mesh, if it has one. `donated`: the positions of
+    arguments that the caller gives up.
     """
 
-    __slots__ = ("expansions", "graph", "partitioning", "profile", "steps")
+    __slots__ = ("donated", "expansions", "graph", "partitioning", "profile", "steps")
 
     def __init__(
         self,
@@ -118,12 +125,14 @@ class Plan:
         steps: tuple[Step, ...],
         expansions: tuple[Expansion, ...] = (),
         partitioning: Partitioning | None = None,
+        donated: tuple[int, ...] = (),
     ) -> None:
         self.graph = graph
         self.profile = profile
         self.steps = steps
         self.expansions = expansions
         self.partitioning = partitioning
+        self.donated = donated
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -145,6 +154,8 @@ class Plan:
         head += "".join([f", {variable}={value}" for variable, value in profile.switched_by or ()])
         head += ", exact evidence required" if policy.exact_evidence else ""
         head += ", stale evidence allowed" if policy.allow_stale else ""
+        given = ", ".join([f"%{self.graph.inputs[at]}" for at in self.donated])
+        head += f", donated: {given}" if given else ""
         placed = [] if self.partitioning is None else [f"  {line}" for line in self.partitioning.lines()]
         return "\n".join([head, *placed, *self._lines(max_lines), *[f"  {note}" for note in self.evidence_notes()]])
 
@@ -153,14 +164,21 @@ class Plan:
         return _standings(self.profile.owners().get(id(step.capsule)), step.capsule)
 
     def evidence_notes(self) -> list[str]:
-        """What was admitted though its evidence is not fresh: each reason once, with the claims it is of."""
+        """What was admitted though its evidence is not fresh: each reason once, with the claims it is of, and how to
+        make records that are of this machine.
+        """
         owners = self.profile.owners()
         notes: dict[str, list[str]] = {}
+        commands: dict[str, dict[str, None]] = {}
         for capsule in {id(step.capsule): step.capsule for step in all_steps(self)}.values():
             for obligation, standing in _standings(owners.get(id(capsule)), capsule).items():
                 if standing.reason:
                     notes.setdefault(str(standing), []).append(f"{capsule.name} {obligation}")
-        return [f"evidence {reason} ({_some(claims)})" for reason, claims in notes.items()]
+                    commands.setdefault(str(standing), {})[f" --provider {capsule.provider}"] = None
+        return [
+            f"evidence {reason} ({_some(claims)}); to try it here: torchlean evidence run{''.join(commands[reason])}"
+            for reason, claims in notes.items()
+        ]
 
     def _lines(self, max_lines: int | None) -> list[str]:
         """The rows, those of inner plans indented below their step; then what was expanded or passed over."""
@@ -181,24 +199,25 @@ class Plan:
             because = _because(expansion.refused)
             lines.append(f"  expanded {expansion.op} ×{expansion.count}{owner.get(expansion.op, '')}: {because}")
         native = [made for made in self.derivatives(inside=False) if made.capsule is not None]
-        lines += [f"  native {made}: {made.capsule}" for made in native]
+        lines += [f"  native {made}: {made.capsule}" + (f"; {made.note}" if made.note else "") for made in native]
         passed = {refusal: None for step in self.steps for refusal in step.refused}
         lines.extend(f"  passed over: {refusal}" for refusal in passed)
         return lines
 
     def derivatives(self, *, inside: bool = True) -> tuple[Derivative, ...]:
         """The `<op>.vjp` of composites, in order of first use, and who does each; `inside` control flow too."""
-        found: dict[tuple[str, VjpMode, str | None], int] = {}
+        found: dict[tuple[str, VjpMode, str | None, str], int] = {}
         for plan in all_plans(self) if inside else [self]:
             for step in plan.steps:
                 if is_derivative(step.node.op):
-                    key = (label(step.node.op), VjpMode.BACKEND, step.capsule.name)
+                    note = getattr(step.node.params, "note", "")
+                    key = (label(step.node.op), VjpMode.BACKEND, step.capsule.name, note)
                     found[key] = found.get(key, 0) + 1
             for made in plan.expansions:
                 if made.op.endswith(".vjp"):
-                    key = (made.op, VjpMode.TAPE, None)
+                    key = (made.op, VjpMode.TAPE, None, "")
                     found[key] = found.get(key, 0) + made.count
-        return tuple([Derivative(*key, count) for key, count in found.items()])
+        return tuple([Derivative(*key[:3], count, key[3]) for key, count in found.items()])
 
     def _row(self, step: Step, owner: CapsuleModule | None) -> tuple[str, ...]:
         graph, capsule = self.graph, step.capsule
@@ -229,6 +248,7 @@ class Plan:
             "environment": dict((*self.profile.settings(), *(self.profile.switched_by or ()))),
             "derivatives": [made.as_json() for made in self.derivatives()],
             **({} if self.partitioning is None else {"partitioning": self.partitioning.as_json()}),
+            **({"donated": list(self.donated)} if self.donated else {}),
             **self._contents(),
         }
 
@@ -288,6 +308,11 @@ def all_plans(plan: Plan) -> Iterator[Plan]:
     for step in plan.steps:
         for inner in step.inner:
             yield from all_plans(inner)
+
+
+def graphs_run(op: Op, params: Any) -> list[Graph]:
+    """The sub-graphs a kernel of a node runs; a composite's body is not one: the kernel replaces it."""
+    return [] if isinstance(op, Composite) else [held for _, held in sub_graphs(params)]
 
 
 def foreign_inside(capsule: Capsule, inner: Sequence[Plan]) -> str | None:

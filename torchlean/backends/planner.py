@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from torchlean.backends.capsule import Capsule, NumericalPolicy, TrustedBoundary, misaligned
-from torchlean.backends.plan import Candidate, Expansion, Failure, Plan, Refusal, Step, foreign_inside
+from torchlean.backends.plan import Candidate, Expansion, Failure, Plan, Refusal, Step, foreign_inside, graphs_run
 from torchlean.backends.policy import AssurancePolicy
 from torchlean.backends.profile import CapsuleModule, Profile, refuse_duplicates
 from torchlean.backends.sharding import Partitioning, whole
@@ -24,9 +24,10 @@ from torchlean.backends.vocabulary import OBLIGATIONS, Determinism, Reduction, R
 from torchlean.errors import PlanRejected
 from torchlean.evidence.standing import Standing, State
 from torchlean.ir.builder import Builder
-from torchlean.ir.graph import Graph, Node, is_effect, sub_graphs, with_sub_graphs
+from torchlean.ir.graph import Graph, Node, is_effect, with_sub_graphs
 from torchlean.ir.op import Op
 from torchlean.ir.ops.composite import Composite
+from torchlean.ir.ops.pulling import FUNCTION_VJP
 from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import TensorType, show_types
 
@@ -165,7 +166,7 @@ class _Chooser:
         for module, capsule in self.held(op):
             candidate = self.candidate(module, capsule, params, types)
             if not candidate.refusals:
-                foreign = foreign_inside(capsule, [self.inner[held] for held in _sub_graphs(op, params)])
+                foreign = foreign_inside(capsule, [self.inner[held] for held in graphs_run(op, params)])
                 if foreign is None:
                     return capsule, tuple(refused)
                 text = f"{capsule.name} refuses {label(op)}: it {foreign}"
@@ -194,7 +195,7 @@ class _Chooser:
     def serves(self, graph: Graph) -> bool:
         """Whether every node has a capsule here, or a body all of whose nodes have one; not of control flow."""
         for node in graph.nodes:
-            if _sub_graphs(node.op, node.params):
+            if graphs_run(node.op, node.params):
                 return False
             capsule, _ = self.choose(node.op, node.params, tuple([graph.types[id] for id in node.inputs]))
             if capsule is None and not (isinstance(node.op, Composite) and self.serves(node.params.body)):
@@ -202,10 +203,13 @@ class _Chooser:
         return True
 
 
-def plan(graph: Graph, profile: Profile, partitioning: Partitioning | None = None) -> Plan:
+def plan(
+    graph: Graph, profile: Profile, partitioning: Partitioning | None = None, donated: tuple[int, ...] = ()
+) -> Plan:
     """A plan for the live nodes of `graph`, composites without a capsule replaced by their bodies.
 
-    `partitioning`: of arguments and results over the profile's mesh, which otherwise holds arguments whole.
+    `partitioning`: of arguments and results over the profile's mesh, which otherwise holds arguments whole. `donated`:
+    the positions of arguments whose memory the program may write over.
 
     Raises PlanRejected naming every op that has neither capsule nor body, with the reasons against each candidate.
     """
@@ -218,6 +222,7 @@ def plan(graph: Graph, profile: Profile, partitioning: Partitioning | None = Non
     if partitioning is None and profile.mesh is not None:
         partitioning = whole(profile.mesh, graph.input_types, graph.output_types)
     made.partitioning = partitioning
+    made.donated = donated
     return made
 
 
@@ -231,19 +236,14 @@ def _planned(graph: Graph, chooser: _Chooser, homeless: Homeless) -> Plan:
     for node in final.nodes:
         capsule, refused = chooser.choose(node.op, node.params, tuple([types[id] for id in node.inputs]))
         if capsule is not None:
-            inner = tuple([chooser.inner[held] for held in _sub_graphs(node.op, node.params)])
+            inner = tuple([chooser.inner[held] for held in graphs_run(node.op, node.params)])
             steps.append(Step(node, capsule, refused, inner))
     return Plan(graph=final, profile=chooser.profile, steps=tuple(steps), expansions=expansions)
 
 
-def _sub_graphs(op: Op, params: Any) -> list[Graph]:
-    """The sub-graphs a kernel of a node runs; a composite's body is not one: the kernel replaces it."""
-    return [] if isinstance(op, Composite) else [held for _, held in sub_graphs(params)]
-
-
 def _with_planned_sub_graphs(node: Node, chooser: _Chooser, homeless: Homeless) -> Node:
     """The node holding its sub-graphs as they were planned: expanded."""
-    held = _sub_graphs(node.op, node.params)
+    held = graphs_run(node.op, node.params)
     if not held:
         return node
     for graph in held:
@@ -281,7 +281,7 @@ def _expand(graph: Graph, chooser: _Chooser, homeless: Homeless) -> tuple[Graph,
         placed = node if frame.caller is None else node._replace(where=frame.caller.where)  # the user's own line
         ready = _with_planned_sub_graphs(placed, chooser, homeless)
         capsule, refused = chooser.choose(node.op, ready.params, types)
-        if capsule is None and isinstance(node.op, Composite):
+        if capsule is None and isinstance(node.op, Composite) and not _is_kept(node.op, chooser.profile):
             key = (label(node.op), refused)
             expansions[key] = expansions.get(key, 0) + 1
             frames.append(_Frame(prune(node.params.body), inputs, placed))
@@ -293,6 +293,11 @@ def _expand(graph: Graph, chooser: _Chooser, homeless: Homeless) -> tuple[Graph,
         frame.record(node.outputs, builder.emit_typed(ready, inputs, made))
     made_expansions = tuple([Expansion(op, count, refused) for (op, refused), count in expansions.items()])
     return (builder.finish(results) if made_expansions or changed else graph), made_expansions
+
+
+def _is_kept(op: Op, profile: Profile) -> bool:
+    """Whether a composite must not become nodes: a gradient whose policy asks for the backend's own."""
+    return op is FUNCTION_VJP and profile.policy.vjp is VjpMode.BACKEND
 
 
 class _Frame:

@@ -13,9 +13,11 @@ from torchlean.backends.capsule import Capsule, Contract, TestSuite
 from torchlean.backends.policy import AssurancePolicy
 from torchlean.backends.switches import Environment, LoadSetting, Switch
 from torchlean.backends.target import Probe
-from torchlean.backends.vocabulary import Determinism, Device, Reduction
+from torchlean.backends.vocabulary import Determinism, Device, Reduction, VjpMode
 from torchlean.errors import ConfigError, PlanRejected, message
 from torchlean.evidence.standing import NO_LEDGER, Standing
+from torchlean.ir.op import Op
+from torchlean.ir.ops.pulling import Owner
 
 if TYPE_CHECKING:
     from torchlean.backends.sharding import Mesh
@@ -30,7 +32,8 @@ class CapsuleModule:
     `ledger`: the records behind its tested contracts; without one nothing was ever run. `eager` is False where binding
     takes so long, since it compiles, that sessions, which run op by op, leave the module out. `switched_by`: the values
     under which capsules are as they are here, by the name of each capsule that a switch concerns. `mesh`: the devices
-    that its groups are compiled for, where they are several.
+    that its groups are compiled for, where they are several. `derives`: the ops it differentiates itself, in whole
+    functions (`function.vjp`); None where gradients are nodes.
     """
 
     name: str
@@ -42,6 +45,7 @@ class CapsuleModule:
     eager: bool = True
     switched_by: tuple[tuple[str, Environment], ...] = ()
     mesh: Mesh | None = None
+    derives: frozenset[Op] | None = None
 
     def standing(self, capsule: Capsule, obligation: str) -> Standing | None:
         """How the evidence of a tested contract stands; None for a contract that rests on something else."""
@@ -130,6 +134,12 @@ class Profile:
     def mesh(self) -> Mesh | None:
         """The devices programs are compiled for, where they are several: those of the first module that has a mesh."""
         return next((module.mesh for module in self.modules if module.mesh is not None), None)
+
+    @property
+    def owner(self) -> Owner | None:
+        """Who differentiates what is lowered with this profile, where that is a module and not the IR."""
+        derives = next((module.derives for module in self.modules if module.derives is not None), None)
+        return None if derives is None else Owner(derives, self.policy.vjp is VjpMode.BACKEND)
 
     # -- evidence --------------------------------------------------------------------------------------------------
     def owners(self) -> dict[int, CapsuleModule]:

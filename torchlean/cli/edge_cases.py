@@ -24,32 +24,35 @@ _MERGED = "torchlean"
 
 @click.command("edge-cases")
 @click.option("--case", "cases", multiple=True, metavar="ID", help="Only this check; may be given again.")
+@click.option("--profile", "profiles", multiple=True, metavar="NAME", help="This profile, such as xla_cpu, instead.")
 @json_option
 @click.pass_context
-def edge_cases(ctx: click.Context, cases: tuple[str, ...], as_json: bool) -> None:
-    """Run every check on every provider, eager and lowered: value, JVP, VJP and JVP of VJP.
+def edge_cases(ctx: click.Context, cases: tuple[str, ...], profiles: tuple[str, ...], as_json: bool) -> None:
+    """Run every check on every provider of our own, eager and lowered: value, JVP, VJP and JVP of VJP.
 
-    Exit code 1 when one is wrong. What others gave is as recorded with the versions named; it is not run here.
+    Exit code 1 when one is wrong that is not declared to be so. What others gave is as recorded with the versions
+    named; it is not run here. On xla_cpu each check is compiled, which takes minutes.
 
     Example: torchlean edge-cases --case norm_sq_at_0
     """
-    from torchlean.conformance.run import ALL, peers, run_all
+    from torchlean.backends.profiles import OWN, named
+    from torchlean.conformance.run import ALL, peers, places_of, run_all
 
     chosen = [check for check in ALL if not cases or check.id in cases]
     unknown = sorted(set(cases) - {check.id for check in chosen})
     if unknown:
         raise click.UsageError(f"no check is called {unknown[0]!r}; `torchlean edge-cases` lists them")
     recorded = peers()
+    names = list(dict.fromkeys(profiles)) or [profile.name for profile in OWN]
+    where = {"places": [place for name in names for place in places_of(named(name))]} if profiles else {}
     results: dict[str, list[Result]] = {}
-    for result in run_all(checks=chosen):
+    for result in run_all(checks=chosen, **where):
         results.setdefault(result.id, []).append(result)
-    wrong = sum(
-        not outcome.right for held in results.values() for result in held for outcome in result.outcomes.values()
-    )
+    wrong = sum(result.is_wrong(aspect) for held in results.values() for result in held for aspect in result.outcomes)
     if as_json:
         echo_json(_record(chosen, results, recorded))
     else:
-        _print(chosen, results, recorded)
+        _print(chosen, results, recorded, names)
     if wrong:
         ctx.exit(NO)
 
@@ -60,7 +63,7 @@ def _record(checks: list[Any], results: dict[str, list[Result]], recorded: dict[
         ours = {
             result.place: {"pending": result.pending}
             if result.pending is not None
-            else {aspect: {"right": o.right, "seen": o.seen} for aspect, o in result.outcomes.items()}
+            else {aspect: _outcome(result, aspect) for aspect in result.outcomes}
             for result in results[check.id]
         }
         rows.append(
@@ -75,30 +78,41 @@ def _record(checks: list[Any], results: dict[str, list[Result]], recorded: dict[
     return {"checks": rows, "versions": recorded["versions"], "tally": _tally(results)}
 
 
+def _outcome(result: Result, aspect: str) -> dict[str, Any]:
+    outcome = result.outcomes[aspect]
+    declared = {} if outcome.right or aspect not in result.declared else {"declared": result.declared[aspect]}
+    return {"right": outcome.right, "seen": outcome.seen, **declared}
+
+
 def _tally(results: dict[str, list[Result]]) -> dict[str, dict[str, dict[str, int]]]:
-    """place → aspect → how many right, wrong and pending."""
+    """place → aspect → how many right, wrong, wrong as declared, and pending."""
     made: dict[str, dict[str, dict[str, int]]] = {}
     for held in results.values():
         for result in held:
             at = made.setdefault(result.place, {})
             for aspect, outcome in result.outcomes.items():
                 counts = at.setdefault(aspect, {"right": 0, "wrong": 0})
-                counts["right" if outcome.right else "wrong"] += 1
+                if outcome.right or result.is_wrong(aspect):
+                    counts["right" if outcome.right else "wrong"] += 1
+                else:
+                    counts["declared"] = counts.get("declared", 0) + 1
             if result.pending is not None:
                 at.setdefault("pending", {"checks": 0})["checks"] += 1
     return made
 
 
 def _marks(held: list[Result]) -> str:
-    """One mark per aspect over the modes of a provider: right in all, wrong in one, or not asked."""
+    """One mark per aspect over the modes of a provider: right in all, wrong in one, as declared, or not asked."""
     from torchlean.conformance.run import ASPECTS
 
     if any(result.pending is not None for result in held):
         return f"needs {held[0].pending}"
     marks = ""
     for aspect in ASPECTS:
-        asked = [result.outcomes[aspect].right for result in held if aspect in result.outcomes]
-        marks += "·" if not asked else "✓" if all(asked) else "✗"
+        asked = [result for result in held if aspect in result.outcomes]
+        wrong = any([result.is_wrong(aspect) for result in asked])
+        right = all([result.outcomes[aspect].right for result in asked])
+        marks += "·" if not asked else "✗" if wrong else "✓" if right else "~"
     return marks
 
 
@@ -140,17 +154,16 @@ class _Layout(NamedTuple):
         return text[0] if text[:2] in ("✓ ", "✗ ", "E ") else "raw"
 
 
-def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[str, Any]) -> None:
-    from torchlean.backends.profiles import OWN
-
-    names = [profile.name for profile in OWN]
+def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[str, Any], names: list[str]) -> None:
     versions = recorded["versions"]
     columns = _columns()
     layout = _Layout.fitting([check.id for check in checks], names, columns)
     full = layout.other >= _READABLE
     heads = [f"{library} {versions[library]}" if full else library[: layout.other] for library in LIBRARIES]
     owns = [_MERGED] if layout.is_merged else names
-    click.echo("value, JVP, VJP, JVP of VJP: ✓ right, ✗ wrong, · not asked; eager and lowered alike")
+    declared = any([held.declared for rows in results.values() for held in rows])
+    also = ", ~ as declared" if declared else ""
+    click.echo(f"value, JVP, VJP, JVP of VJP: ✓ right, ✗ wrong{also}, · not asked; eager and lowered alike")
     if not full:
         click.echo("others: E an error, raw a value to judge; a wider terminal, a pipe or --json has it")
     group = ""
@@ -165,7 +178,8 @@ def _print(checks: list[Any], results: dict[str, list[Result]], recorded: dict[s
         for result in held:
             for aspect, outcome in result.outcomes.items():
                 if not outcome.right:
-                    click.echo(f"    {result.place}, {aspect}: {outcome.seen}")
+                    why = f", as declared: {result.declared[aspect]}" if aspect in result.declared else ""
+                    click.echo(f"    {result.place}, {aspect}: {outcome.seen}{why}")
     click.echo("")
     for place, aspects in _tally(results).items():
         said = "; ".join(

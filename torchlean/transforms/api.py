@@ -24,6 +24,7 @@ from torchlean.ir.rules import NoTangent
 from torchlean.ir.types import TensorType
 from torchlean.transforms.holomorphic import Over, require_holomorphic, require_known_side
 from torchlean.transforms.jvp import jvp_graph
+from torchlean.transforms.pulling import gradient, pulled_apart
 from torchlean.transforms.rewrite import dead_code_eliminated, split, with_outputs
 from torchlean.transforms.slopes import derivatives
 from torchlean.transforms.trees import (
@@ -38,7 +39,7 @@ from torchlean.transforms.trees import (
     shown_type,
     trace_tree,
 )
-from torchlean.transforms.vjp import active_values, grad_graph, vjp_graph
+from torchlean.transforms.vjp import active_values, grad_graph
 
 
 def with_aux(result: Any, what: str) -> tuple[Any, Any]:
@@ -147,8 +148,7 @@ def _gradient(
 
         if memory is None:
             graph, active = checked(traced.graph)
-            made = dead_code_eliminated(grad_graph(graph, wrt, mode=derivatives(ieee), active=active))
-            results = current.evaluate(made, traced.operands)
+            results = gradient(graph, traced.operands, wrt, derivatives(ieee), active)
         else:
             unwanted = traced.sizes[0] if alone else 0
             key = traced.graph, (wrt, traced.sizes[0], unwanted, over, ieee)
@@ -378,11 +378,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, ieee_deriva
     leaves = [as_float_leaf(leaf) for leaf in leaves]
     positions = _traced_positions(leaves, [])
     traced = _trace_call(f, leaves, treedef, positions, has_aux=has_aux, what="vjp")
-    full = vjp_graph(traced.graph, range(len(positions)), with_outputs=True, mode=derivatives(ieee_derivatives))
+    early, pull = pulled_apart(traced.graph, traced.operands, len(positions), derivatives(ieee_derivatives))
     outs = len(traced.graph.outputs)
-    parts = split(full, len(traced.operands), outs)
-    early = answerer().evaluate(parts.early, traced.operands)
-    residuals = early[outs:]
     first = traced.sizes[0]
     value = traced.outs[0].rebuild(early[:first])
     out_types = traced.graph.output_types
@@ -402,7 +399,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, ieee_deriva
                     )
                 )
         extra = [zeros_of(type) for type in out_types[first:]]
-        made = answerer().evaluate(parts.late, (*residuals, *given, *extra))
+        made = pull((*given, *extra))
         by_leaf = dict(zip(positions, made, strict=True))
         pulled = [by_leaf.get(position) for position in range(len(leaves))]
         arguments, _ = pytree.unflatten(treedef, pulled)

@@ -36,7 +36,9 @@ from torchlean.ir.operators import Operators
 from torchlean.ir.printer import graph_text
 from torchlean.ir.types import TensorType
 from torchlean.transforms.api import trace_abstract
+from torchlean.transforms.donating import giving_up, leaf_positions
 from torchlean.transforms.entry import make_entry
+from torchlean.transforms.pulling import owned
 from torchlean.transforms.rewrite import dead_code_eliminated
 from torchlean.transforms.sharded import partitioning_of
 from torchlean.transforms.trees import OutTree, function_name, normal_argnums
@@ -64,6 +66,7 @@ class Lowered:
         in_tree: Any,
         types: tuple[TensorType, ...],
         out: OutTree,
+        donated: tuple[int, ...] = (),
     ) -> None:
         self._name = name
         self.graph = graph
@@ -81,6 +84,8 @@ class Lowered:
             other=self._other_tree,
             inside=self._inside,
         )
+        if donated:
+            self.__call__ = giving_up(self.__call__, donated, name)
 
     @property
     def plan(self) -> Plan:
@@ -293,6 +298,7 @@ def lower(
     *arguments: Any,
     profile: Profile | None = None,
     static_argnums: int | Sequence[int] = (),
+    donate_argnums: int | Sequence[int] = (),
     in_shardings: Any = None,
     out_shardings: Any = None,
     **keywords: Any,
@@ -302,12 +308,15 @@ def lower(
     `profile` defaults to `checked_cpu`. Positions in `static_argnums` are passed to `f` as they are and fixed; the
     lowered function takes the others. Raises PlanRejected listing every reason when a node has no admissible capsule.
 
+    Arguments at positions in `donate_argnums` are given up: a call releases torchlean arrays among them, whose later
+    use is a HandleError, and a program of XLA may take their memory for its results.
+
     With a profile that has a mesh (`xla.with_mesh`), `in_shardings` says how the positional arguments lie on it and
     `out_shardings` how results do: trees of `jax.sharding.PartitionSpec`, or prefixes of such. None is an argument that
     is whole on every device, or a result that is left to the compiler.
     """
     chosen = checked_cpu if profile is None else profile
-    traced = trace_abstract(f, arguments, keywords, static_argnums)
+    traced = trace_abstract(owned(f, chosen.owner), arguments, keywords, static_argnums)
     static = _static(static_argnums, len(arguments), function_name(f))
     dynamic = tuple([argument for position, argument in enumerate(arguments) if position not in static])
     _, in_tree = pytree.flatten((dynamic, keywords))
@@ -326,8 +335,31 @@ def lower(
     graph = dead_code_eliminated(traced.graph)
     out = traced.outs[0]
     placed = partitioning_of(function_name(f), chosen, graph, in_shardings, out_shardings, dynamic, keywords, out)
-    accepted = accept(plan(graph, chosen, placed))
-    return Lowered(function_name(f), graph, Executable(accepted), in_tree, graph.input_types, out)
+    given = _donated(donate_argnums, arguments, static, function_name(f))
+    accepted = accept(plan(graph, chosen, placed, given))
+    return Lowered(function_name(f), graph, Executable(accepted), in_tree, graph.input_types, out, given)
+
+
+def _donated(
+    donate_argnums: int | Sequence[int], arguments: tuple[Any, ...], static: tuple[int, ...], what: str
+) -> tuple[int, ...]:
+    """Positions of donated leaves among those of the arguments that stay."""
+    if not isinstance(donate_argnums, int) and not len(donate_argnums):
+        return ()
+    chosen = normal_argnums(donate_argnums, len(arguments), what, "donate_argnums")
+    fixed = sorted({*chosen} & {*static})
+    if fixed:
+        raise ConfigError(
+            message(
+                f"{what}: argument {fixed[0]} is donated and static",
+                expected="arrays in donate_argnums",
+                got=f"{fixed[0]} in static_argnums, too",
+                fix="drop it from one of them",
+                where=str(caller_location()),
+            )
+        )
+    kept = [position for position in range(len(arguments)) if position not in static]
+    return leaf_positions([arguments[at] for at in kept], [at for at, one in enumerate(kept) if one in chosen])
 
 
 def _static(static_argnums: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
@@ -344,8 +376,10 @@ class Jitted:
         f: Callable[..., Any],
         profile: Profile | None,
         static_argnums: int | Sequence[int],
+        donate_argnums: int | Sequence[int] = (),
     ) -> None:
         self._function = f
+        self._donated = donate_argnums
         self._profile = profile
         self._has_switches = profile is not None and profile.has_switches
         self._static = static_argnums
@@ -403,6 +437,7 @@ class Jitted:
             *arguments,
             profile=self._profile,
             static_argnums=self._static,
+            donate_argnums=self._donated,
             **keywords,
         )
 
@@ -412,9 +447,11 @@ def jit(
     *,
     profile: Profile | None = None,
     static_argnums: int | Sequence[int] = (),
+    donate_argnums: int | Sequence[int] = (),
 ) -> Jitted:
     """`f`, lowered once for each combination of argument trees, types and static values, and run from then on.
+    `donate_argnums` as of `lower`.
 
     Python side effects of `f` happen when it is traced, not when it is called. Under a trace it is `f` itself.
     """
-    return Jitted(f, profile, static_argnums)
+    return Jitted(f, profile, static_argnums, donate_argnums)

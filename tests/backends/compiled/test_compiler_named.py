@@ -51,6 +51,7 @@ def test_records_of_another_compiler_are_of_another_version_and_admitted(elsewhe
     assert value.shape == ()
     notes = str(made)
     assert "C compiler GCC (Other) 99.1 here" in notes
+    assert "to try it here: torchlean evidence run --provider compiled" in notes
 
 
 def test_without_a_compiler_there_is_none_to_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

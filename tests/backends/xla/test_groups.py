@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from torchlean.backends import Executable, accept, plan
 from torchlean.backends.handler import Group, grouper_of
 from torchlean.backends.xla import calling, module
 from torchlean.backends.xla.building import MOST_KEPT, Builds
-from torchlean.backends.xla.calling import LARGE
+from torchlean.backends.xla.calling import SMALL, lent
 from torchlean.ir.dtypes import DType
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.location import NOWHERE
@@ -60,9 +62,12 @@ def test_the_setting_is_back_after_a_call_that_fails() -> None:
     assert made.call(np.zeros(3))[0].tolist() == [1, 1, 1]
 
 
-def test_another_jax_is_called_by_its_public_names() -> None:
+def test_another_jax_is_called_by_its_public_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is private is used where it is as it is known here; else the `Compiled` and the context manager are."""
     assert calling._direct(np.sin) is np.sin
+    assert calling._waiting() is not jax.block_until_ready
+    monkeypatch.setitem(sys.modules, "jaxlib._jax", None)
+    assert calling._waiting() is jax.block_until_ready
     seen: list[bool] = []
 
     class Context:
@@ -87,10 +92,10 @@ def test_large_integers_and_small_differences_survive() -> None:
 
 
 def test_results_are_writable_and_share_no_memory() -> None:
-    """Small ones are copied out; large ones are memory of the executable; a result that is an operand is copied."""
-    for size in (4, LARGE):
+    """They are memory of the executable; a result that is an operand is copied."""
+    for size in (4, SMALL):
         x = np.zeros(size, dtype=np.float32)
-        made = executable(lambda x: (ops.stop_gradient(x) + 0, x * 2, x * 2 + 1), x)
+        made = executable(lambda x: (ops.stop_gradient(x) + 0, x * 2, x * 2 + 1, ops.full(x.shape, 2.0, np.float32)), x)
         results = made.call(x)
         again = made.call(x)
         arrays = [x, *results, *again]
@@ -100,13 +105,58 @@ def test_results_are_writable_and_share_no_memory() -> None:
             result += 5
         assert x.tolist() == [0] * size
         assert again[1].tolist() == [0] * size
+        assert again[3].tolist() == made.call(x)[3].tolist() == [2] * size
+
+
+def test_a_result_goes_in_again_as_it_is_now() -> None:
+    """As the jax array it was, which sees what was written into it since; results of its next call are apart."""
+    made = executable(lambda x: x * 2, np.zeros(4, np.float32))
+    (one,) = made.call(np.ones(4, np.float32))
+    assert lent(one) is not None
+    one[1] = 7
+    (two,) = made.call(one)
+    assert two.tolist() == [4, 14, 4, 4]
+    assert not np.shares_memory(one, two)
+
+
+def test_what_was_made_of_a_result_is_no_longer_lent() -> None:
+    made = executable(lambda x: x * 2, np.zeros((2, 2), np.float32))
+    (one,) = made.call(np.array([[1, 2], [3, 4]], np.float32))
+    assert lent(one) is not None
+    for other in (one.T, one[:1], one.view(np.int32), one.copy(), np.ones(3)):
+        assert lent(other) is None
+    assert made.call(one.T)[0].tolist() == [[4, 12], [8, 16]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # NumPy 2.5 deprecates it, and allows it still
+        one.dtype = np.int32
+    assert lent(one) is None
+
+
+def test_a_small_operand_may_be_changed_after_the_call() -> None:
+    """It is copied into memory that the next call uses again."""
+    x, y = np.ones(4, np.float32), np.full(4, 3, np.float32)
+    made = executable(lambda x, y: (x + y, x - y), x, y)
+    first = made.call(x, y)
+    x[:] = 9
+    assert made.call(x, y)[0].tolist() == [12] * 4
+    assert [each.tolist() for each in first] == [[4] * 4, [-2] * 4]
+
+
+def test_an_operand_of_another_shape_is_not_spread() -> None:
+    """A copy into kept memory would repeat it."""
+    made = executable(lambda x, y: x + y, np.zeros((2, 3)), np.zeros((2, 3)))
+    with pytest.raises(TypeError):
+        made.call(np.zeros((2, 3)), np.zeros(3))
+    with pytest.raises(TypeError):
+        made.call(np.zeros((2, 3)), np.zeros((2, 3), np.float32))
+    assert made.call(np.ones((2, 3)), np.ones((2, 3)))[0].tolist() == [[2, 2, 2], [2, 2, 2]]
 
 
 def test_an_operand_that_is_returned_inside_a_group_is_copied() -> None:
-    type = TensorType((LARGE,), DType.F32)
+    type = TensorType((SMALL,), DType.F32)
     nodes = (Node(STOP_GRADIENT, (0,), (1,), NO_PARAMS, NOWHERE), Node(STOP_GRADIENT, (1,), (2,), NO_PARAMS, NOWHERE))
     group = Group(nodes=nodes, capsules=("a", "b"), types=(type,) * 3, inputs=(0,), outputs=(1, 2))
-    x = np.ones(LARGE, np.float32)
+    x = np.ones(SMALL, np.float32)
     grouper = grouper_of(module().capsules[0])
     one, two = grouper.fuse(group).kernel(packs=True)(x)
     assert not np.shares_memory(one, x)
@@ -117,7 +167,7 @@ def test_an_operand_that_is_returned_inside_a_group_is_copied() -> None:
 
 def test_results_that_xla_finds_equal_are_apart() -> None:
     """XLA knows that multiplying by 1 changes nothing."""
-    x = np.arange(float(LARGE))
+    x = np.arange(float(SMALL))
     one, two = executable(lambda x: (x * 1, ops.reverse(ops.reverse(x, (0,)) * 1, (0,))), x).call(x)
     assert one.tolist() == two.tolist() == x.tolist()
     assert not np.shares_memory(one, two)
@@ -199,6 +249,31 @@ def test_threads_may_plan_and_call_at_once() -> None:
     for at, results in enumerate(found):
         for result in results:
             np.testing.assert_allclose(result, np.cos(x) * (at % 3), rtol=1e-14)
+
+
+def test_threads_may_call_one_executable_with_operands_of_their_own() -> None:
+    """Each call under way has memory of its own for its operands."""
+    eye = np.eye(128, dtype=np.float32)
+
+    def slow(x: Any, y: Any) -> Any:
+        for _ in range(8):
+            x = x @ y
+        return x
+
+    made = executable(slow, eye, eye)
+    wrong: list[int] = []
+
+    def work(value: int) -> None:
+        for _ in range(40):
+            if not np.array_equal(made.call(eye * value, eye)[0], eye * value):
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_settings_of_the_users_do_not_decide_what_is_computed() -> None:

@@ -22,7 +22,14 @@ from torchlean.backends.xla.rules import RULES
 from torchlean.errors import BackendMissing, InternalError, PlanRejected
 from torchlean.ir.ops import elementwise as ew
 
+jax = pytest.importorskip("jax")
+
 X = np.arange(3.0, dtype=np.float32)
+
+
+def as_if_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("jax", "jaxlib"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +40,7 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["jax", "jaxlib"])
 def test_without_jax_only_this_provider_is_refused_by_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     without(name, monkeypatch)
-    expected = f'the library {name} is not installed; install it: pip install "jax>=0.10"'
+    expected = f'the library {name} is not installed; install it: pip install "jax>=0.10,<0.13"'
     assert module().probe() == expected
     made = tl.lower(lambda x: x + 1, X, profile=XLA)
     assert [step.capsule.provider for step in made.plan.steps if step.node.op is ew.ADD] == ["reference"]
@@ -47,23 +54,56 @@ def test_without_jax_only_this_provider_is_refused_by_name(name: str, monkeypatc
         tl.lower(lambda x: x + 1, X, profile=only)
 
 
+OLD = "older than 0.10, the oldest this provider knows"
+NEW = "newer than this provider was tried with, which is below 0.13"
+
+
 @pytest.mark.parametrize(
-    ("held", "refused"), [("0.9.1", True), ("0.4.38", True), ("0.10.0", False), ("1.0.dev3", False)]
+    ("held", "refused"),
+    [
+        ("0.9.1", OLD),
+        ("0.4.38", OLD),
+        ("0.10.0", None),
+        ("0.12.9", None),
+        ("0.12.0.1", None),
+        ("0.13.0", NEW),
+        ("0.13.0.dev1", NEW),
+        ("1.0.dev3", NEW),
+    ],
 )
-def test_an_old_jax_is_refused_and_a_new_one_admitted(
-    held: str, refused: bool, monkeypatch: pytest.MonkeyPatch
+def test_an_old_jax_and_one_too_new_are_refused(
+    held: str, refused: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    as_if_not_imported(monkeypatch)
     monkeypatch.setattr(library.importlib.metadata, "version", lambda name: held)
-    expected = f'jax {held} is older than 0.10, the oldest this provider knows; install it: pip install "jax>=0.10"'
-    assert module().probe() == (expected if refused else None)
+    expected = f'jax {held} is {refused}; install it: pip install "jax>=0.10,<0.13"'
+    assert module().probe() == (None if refused is None else expected)
+
+
+def test_the_versions_are_those_the_package_asks_for() -> None:
+    (wanted,) = [
+        line
+        for line in importlib.metadata.requires("torchlean") or ()
+        if line.startswith("jax") and "lib" not in line and "extra" not in line
+    ]
+    assert sorted(wanted.removeprefix("jax").replace(" ", "").split(",")) == ["<0.13", ">=0.10"]
+    assert (library.OLDEST, library.UNTRIED) == ((0, 10), (0, 13))
 
 
 def test_a_jax_put_on_the_path_by_hand_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
+    as_if_not_imported(monkeypatch)
     monkeypatch.setattr(library.importlib.metadata, "version", version)
     assert module().probe() is None
+
+
+def test_an_imported_jax_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.importlib.metadata, "version", lambda name: "0.4")
+    assert module().probe() is None
+    monkeypatch.setattr(jax, "__version__", "0.9.3")
+    assert str(module().probe()).startswith("jax 0.9.3 is older than 0.10")
 
 
 def test_a_jax_that_lacks_what_is_used_says_what(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ Nothing here imports jax before a program is planned on it.
 """
 
 from torchlean.backends.xla.capsules import MODULE, module
-from torchlean.backends.xla.meshes import with_mesh
+from torchlean.backends.xla.deriving import with_vjp
+from torchlean.backends.xla.meshes import on, with_mesh
 
-__all__ = ["MODULE", "module", "with_mesh"]
+__all__ = ["MODULE", "module", "on", "with_mesh", "with_vjp"]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from torchlean.backends.donation import DonatingGroup
 from torchlean.backends.handler import Fused, Group
 from torchlean.backends.sharding import ShardedGroup
 from torchlean.backends.xla.library import missing
@@ -16,6 +17,7 @@ from torchlean.ir.graph import Graph
 from torchlean.record import record
 
 if TYPE_CHECKING:
+    from torchlean.backends.analyses import Said
     from torchlean.backends.collectives import Collective
     from torchlean.backends.xla.building import Builds, Built
 
@@ -28,13 +30,20 @@ class FusedXla:
 
     @property
     def source(self) -> str:
-        from torchlean.backends.xla.building import shortened
+        from torchlean.backends.xla.building import MANY, shortened
 
+        count = len(self.built.graph.nodes)
+        if count >= MANY:  # which takes as long to print as to plan
+            return f'{count} nodes; as_text("stablehlo") has the program'
         return shortened(self.built.text())
 
     @property
     def workspace(self) -> int:
         return self.built.workspace()
+
+    def analysis(self) -> Said:
+        """XLA's own count of operations and bytes."""
+        return self.built.analysis()
 
     @property
     def keeps(self) -> bool:
@@ -59,9 +68,10 @@ class FusedXla:
 
 
 class XlaGrouper:
-    """Makes executables of groups, and keeps them."""
+    """Makes executables of groups for a device of jax (None: its first CPU device), and keeps them."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: Any = None) -> None:
+        self._device = device
         self._lock = Lock()
         self._builds: Builds | None = None
 
@@ -71,7 +81,7 @@ class XlaGrouper:
             if self._builds is None:
                 from torchlean.backends.xla.building import Builds
 
-                self._builds = Builds()
+                self._builds = Builds(device=self._device)
             return self._builds
 
     def missing(self) -> str | None:
@@ -80,7 +90,8 @@ class XlaGrouper:
 
     def fuse(self, group: Group) -> Fused:
         layout = group.layout if isinstance(group, ShardedGroup) else None
-        return FusedXla(self.builds().built(closed(group), layout))
+        donated = group.positions if isinstance(group, DonatingGroup) else ()
+        return FusedXla(self.builds().built(closed(group), layout, donated))
 
 
 def closed(group: Group) -> Graph:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import re
+import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Any
@@ -14,8 +15,9 @@ from typing import Any
 from torchlean.errors import BackendMissing, message
 
 OLDEST = (0, 10)
+UNTRIED = (0, 13)  # as pyproject.toml has it; what was tried is in docs/xla.md
 NEEDED = ("enable_x64", "default_device", "disable_jit", "debug_nans", "numpy_dtype_promotion", "numpy_rank_promotion")
-_FIX = 'install it: pip install "jax>=0.10"'
+_FIX = 'install it: pip install "jax>=0.10,<0.13"'
 
 
 def version_of(text: str) -> tuple[int, ...]:
@@ -29,14 +31,27 @@ def missing() -> str | None:
     for name in ("jax", "jaxlib"):
         if find_spec(name) is None:
             return f"the library {name} is not installed; {_FIX}"
-        try:
-            held = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue  # put on the path by hand: what it lacks shows when it is used
-        if version_of(held) < OLDEST:
+        held = _held_version(name)
+        if held is not None and version_of(held) < OLDEST:
             least = ".".join(map(str, OLDEST))
             return f"{name} {held} is older than {least}, the oldest this provider knows; {_FIX}"
+        if held is not None and version_of(held) >= UNTRIED:
+            first = ".".join(map(str, UNTRIED))
+            return f"{name} {held} is newer than this provider was tried with, which is below {first}; {_FIX}"
     return None
+
+
+def _held_version(name: str) -> str | None:
+    """What an imported library says of itself, or its metadata, which takes longer to find; None where there is
+    neither, as of one put on the path by hand: what it lacks shows when it is used.
+    """
+    said = getattr(sys.modules.get(name), "__version__", None)
+    if isinstance(said, str):
+        return said
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def library() -> Any:
@@ -52,7 +67,7 @@ def library() -> Any:
                 f"jax {jax.__version__} lacks what this provider uses",
                 expected=", ".join(lacking),
                 got="no such names",
-                fix="install a jax this torchlean was tried with: 0.10",
+                fix="install a jax this torchlean was tried with: 0.10 to 0.12",
             )
         )
     return jax

@@ -1,4 +1,4 @@
-"""Profiles whose programs are one executable for a mesh of devices."""
+"""Profiles for a device of jax, and for a mesh of devices, for which a whole program is one executable."""
 
 from __future__ import annotations
 
@@ -13,50 +13,63 @@ import numpy as np
 from torchlean.backends.policy import EXTERNAL, AssurancePolicy
 from torchlean.backends.profile import Profile
 from torchlean.backends.sharding import Mesh
-from torchlean.backends.vocabulary import Device
-from torchlean.backends.xla.capsules import MODULE
-from torchlean.backends.xla.library import cpu, library
+from torchlean.backends.xla.capsules import MODULE, module
+from torchlean.backends.xla.library import library
+from torchlean.backends.xla.platforms import CPU, Platform, device_of, platform_of
 from torchlean.errors import ConfigError, message
 
-PLATFORM = "cpu"  # that of the capsules, whose bounds and records are of CPUs
+
+def on(device: Any, policy: AssurancePolicy = EXTERNAL) -> Profile:
+    """A profile whose steps XLA runs on one device: a device of `jax.devices()`, or the name of a platform (`cpu`,
+    `gpu`, `cuda`, `rocm`, `tpu`), whose first device is taken. Arguments and results are NumPy arrays, as always.
+
+    What XLA does not serve is refused. On other platforms than CPUs capsules claim no bounds: nothing was measured.
+    BackendMissing when jax has no such device, ConfigError for what is none.
+    """
+    held = device_of(device)
+    platform = platform_of(held)
+    modules = (module(platform, held),)
+    return Profile(name=f"xla_{platform.name}:{held.id}", device=platform.device, modules=modules, policy=policy)
 
 
-def with_mesh(mesh: Any, policy: AssurancePolicy = EXTERNAL) -> Profile:
+def with_mesh(mesh: Any, policy: AssurancePolicy = EXTERNAL, *, platform: str = "cpu") -> Profile:
     """A profile whose programs are one XLA executable for all devices of a mesh.
 
-    `mesh`: a `jax.sharding.Mesh`, or axis names with sizes, such as `{"data": 4, "model": 2}`, over the first CPU
-    devices there are.
+    `mesh`: a `jax.sharding.Mesh`, or axis names with sizes, such as `{"data": 4, "model": 2}`, over the first devices
+    there are of a platform.
     """
-    module = replace(MODULE, mesh=mesh_of(mesh))
-    return Profile(name="xla_mesh", device=Device.CPU, modules=(module,), policy=policy)
+    held, kind = mesh_of(mesh, platform)
+    capsules = MODULE if kind is CPU else module(kind)
+    return Profile(name="xla_mesh", device=kind.device, modules=(replace(capsules, mesh=held),), policy=policy)
 
 
-def mesh_of(mesh: Any) -> Mesh:
-    """The record of a mesh; ConfigError for one that cannot be used here."""
+def mesh_of(mesh: Any, platform: str = "cpu") -> tuple[Mesh, Platform]:
+    """The record of a mesh and the platform of its devices; ConfigError for one that cannot be used here."""
     jax = library()
     if isinstance(mesh, jax.sharding.Mesh):
         devices, names = mesh.devices, tuple(mesh.axis_names)
     else:
-        devices, names = _grid(jax, mesh)
-    platforms = {device.platform for device in devices.flat}
-    if platforms != {PLATFORM}:
+        devices, names = _grid(jax, mesh, platform)
+    platforms = {held.name: held for held in map(platform_of, devices.flat)}
+    if len(platforms) != 1:
         raise ConfigError(
             message(
-                "the mesh has devices the capsules of xla are not for",
-                expected=f"{PLATFORM} devices",
+                "the mesh has devices of several platforms",
+                expected="devices one executable can be made for",
                 got=", ".join(sorted(platforms)),
-                fix='make the mesh of jax.devices("cpu")',
+                fix="make the mesh of the devices of one platform",
             )
         )
-    return Mesh(
+    made = Mesh(
         axes=tuple(zip(names, map(int, devices.shape), strict=True)),
         kinds=tuple(sorted(Counter([str(device.device_kind) for device in devices.flat]).items())),
         processes=len({device.process_index for device in devices.flat}),
         held=jax.sharding.Mesh(devices, names),  # anew: sharding is the compiler's, not part of types
     )
+    return made, next(iter(platforms.values()))
 
 
-def _grid(jax: Any, mesh: Any) -> tuple[Any, tuple[str, ...]]:
+def _grid(jax: Any, mesh: Any, platform: str) -> tuple[Any, tuple[str, ...]]:
     axes = getattr(mesh, "shape", mesh)  # of an AbstractMesh: its names with sizes
     if not isinstance(axes, Mapping) or not axes or not all([_is_axis(*axis) for axis in axes.items()]):
         raise ConfigError(
@@ -67,17 +80,19 @@ def _grid(jax: Any, mesh: Any) -> tuple[Any, tuple[str, ...]]:
                 fix='xla.with_mesh({"data": 8})',
             )
         )
-    cpu(jax)
-    here = jax.devices(PLATFORM)
+    device_of(platform)  # or why there is none
+    here = jax.devices(platform)
     wanted = prod(axes.values())
     if wanted > len(here):
         grid = " × ".join([f"{name}={size}" for name, size in axes.items()])
         raise ConfigError(
             message(
                 f"a mesh of {grid} has more devices than there are",
-                expected=f"at most {len(here)} {PLATFORM} devices",
+                expected=f"at most {len(here)} {platform} devices",
                 got=str(wanted),
-                fix=f"XLA_FLAGS=--xla_force_host_platform_device_count={wanted}, set before jax is first used",
+                fix=f"XLA_FLAGS=--xla_force_host_platform_device_count={wanted}, set before jax is first used"
+                if platform == CPU.name
+                else "make a smaller mesh",
             )
         )
     return np.array(here[:wanted], dtype=object).reshape(tuple(axes.values())), tuple(axes)

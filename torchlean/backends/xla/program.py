@@ -71,9 +71,9 @@ class Program:
         return results
 
     def _results(self, node: Node, made: Any, operands: list[Any]) -> tuple[Any, ...]:
-        if isinstance(node.op, Composite):
-            return self.run(node.params.body, operands)
         higher = HIGHER.get(node.op)
+        if higher is None and isinstance(node.op, Composite) and node.op not in self.rules:
+            return self.run(node.params.body, operands)
         results = (
             self.rules[node.op](node.params, made, *operands)
             if higher is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from torchlean.backends.xla.rules import (
+    composites,
     control,
     elementwise,
     folds,
@@ -12,6 +13,7 @@ from torchlean.backends.xla.rules import (
     movement,
     positions,
     products,
+    pulling,
     special,
     words,
 )
@@ -29,8 +31,9 @@ RULES: MappingProxyType[Op, Rule] = MappingProxyType(
         **folds.table(),
         **products.table(),
         **matrices.table(),
+        **composites.table(),
     }
 )
-HIGHER: MappingProxyType[Op, Higher] = MappingProxyType(control.table())
+HIGHER: MappingProxyType[Op, Higher] = MappingProxyType({**control.table(), **pulling.table()})
 
 __all__ = ["HIGHER", "RULES"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax
 
@@ -53,8 +54,21 @@ def _while(run: Run, params: repeating.While, made: Made, *operands: Any) -> Any
 
 
 def _checkpoint(run: Run, params: remat.Checkpoint, made: Made, *operands: Any) -> Any:
-    """The body behind a barrier: XLA would else find its values computed before, and keep them."""
-    return run(params.body, tuple(lax.optimization_barrier(operands)) if operands else ())
+    """The body behind a barrier: XLA would else find its values computed before, and keep them. Where jax derives, it
+    keeps what the policy says.
+    """
+    policies = jax.checkpoint_policies
+    kept = {
+        remat.Policy.NOTHING: policies.nothing_saveable,
+        remat.Policy.DOTS: policies.dots_saveable,
+        remat.Policy.NAMES: policies.save_only_these_names(*params.names),
+        remat.Policy.EVERYTHING: policies.everything_saveable,
+    }
+
+    def body(*given: Any) -> Any:
+        return run(params.body, tuple(lax.optimization_barrier(given)) if given else ())
+
+    return jax.checkpoint(body, policy=kept[params.policy])(*operands)
 
 
 def table() -> dict[Op, Higher]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from torchlean.ir.dtypes import DType
 from torchlean.ir.op import Op
@@ -96,7 +97,7 @@ def log1p(x: Any) -> Any:
     return lax.select(lax.eq(x, zero_of(x)), x, made)
 
 
-def _chain_mul(t: Any, slope: Any) -> Any:
+def chain_mul(t: Any, slope: Any) -> Any:
     """t · slope with the zeros of the derivative policy."""
     zero, product = zero_of(t), lax.mul(t, slope)
     undefined = lax.ne(product, product)
@@ -239,12 +240,12 @@ def table() -> dict[Op, Rule]:
         ew.SELECT: one(lax.select),
         ew.CONVERT: _convert,
         ew.STOP_GRADIENT: one(lambda x: x),
-        remat.CHECKPOINT_NAME: one(lambda x: x),
+        remat.CHECKPOINT_NAME: lambda params, made, x: checkpoint_name(x, params.name),
         parts.REAL: one(lax.real),
         parts.IMAG: one(lax.imag),
         parts.COMPLEX: one(lax.complex),
         parts.CONJ: one(lax.conj),
-        chain.CHAIN_MUL: one(_chain_mul),
+        chain.CHAIN_MUL: one(chain_mul),
         el.SQUARE: one(lambda x: lax.mul(x, x)),
         rounding.FLOOR: one(lax.floor),
         rounding.CEIL: one(lax.ceil),
