@@ -34,8 +34,10 @@ lint: $(VENV)/.installed-test ## ruff, import contracts, basedpyright
 	$(call quietly,$(BIN)/lint-imports --no-logo)
 	$(call quietly,$(BIN)/basedpyright --pythonpath $(BIN)/python)
 
-bench: $(VENV)/.installed ## run every benchmark; each prints its ratios and writes JSON
-	@for file in benchmarks/[a-z]*.py; do echo "$$file"; $(BIN)/python "$$file" || exit 1; done
+bench: $(VENV)/.installed ## run every benchmark, which writes JSON; then print every goal with its ratio
+	@for file in $(filter-out benchmarks/table.py,$(sort $(wildcard benchmarks/[a-z]*.py))); do \
+	  echo "$$file"; $(BIN)/python "$$file" || exit 1; done
+	@$(BIN)/python benchmarks/table.py
 
 evidence: $(VENV)/.installed-test ## try every claim of every capsule and rewrite the shipped records
 	@$(BIN)/torchlean evidence run --shipped

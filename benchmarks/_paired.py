@@ -6,6 +6,7 @@ again without it.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _PINS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+_THREADS = ("OPENBLAS_NUM_THREADS", "TORCHLEAN_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _RECORD = "TORCHLEAN_BENCH_DROPPED"
 
 
@@ -61,9 +63,37 @@ def paired(
     }
 
 
+def blas() -> str:
+    """NumPy's BLAS and the kernel it has chosen for this processor, as it says itself."""
+    import numpy
+
+    for library in sorted(Path(numpy.__file__).parent.with_name("numpy.libs").glob("*openblas*")):
+        told = getattr(ctypes.CDLL(str(library)), "scipy_openblas_get_config64_", None)
+        if told is not None:
+            told.restype = ctypes.c_char_p
+            return told().decode()
+    shown = numpy.show_config(mode="dicts") or {}
+    return " ".join(
+        [str(shown.get("Build Dependencies", {}).get("blas", {}).get(key, "?")) for key in ("name", "version")]
+    )
+
+
+def processor() -> str:
+    """The processor's name, where the system says it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
 def machine() -> dict[str, Any]:
     """What the numbers were measured on."""
+    from torchlean.backends.compiled import MODULE
+
     found: dict[str, str] = {}
+    allowed = getattr(os, "sched_getaffinity", None)
     for name in ("torchlean", "numpy", "jax", "jaxlib", "optree", "torch"):
         try:
             found[name] = version(name)
@@ -71,8 +101,13 @@ def machine() -> dict[str, Any]:
             found[name] = "absent"
     return {
         "python": platform.python_version(),
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor(),
         "cores": os.cpu_count(),
+        "threads": len(allowed(0)) if allowed is not None else os.cpu_count(),
+        "thread_limits": {name: os.environ[name] for name in _THREADS if name in os.environ},
+        "blas": blas(),
+        "compiler": MODULE.probe() or dict(MODULE.ledger.versions())["C compiler"],
+        "when": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         "versions": found,
         "dropped_environment": json.loads(os.environ.get(_RECORD, "{}")),
     }

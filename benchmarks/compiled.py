@@ -1,9 +1,9 @@
-"""Is the strict CPU the fast one? Every line of the performance table in one run, each with its goal, ratio and spread.
+"""Is the strict CPU the fast one? Training steps and kernels, each with its goal, ratio and spread.
 
 Generated C (`checked_cpu`) against NumPy by hand, jax.jit and torch; products on one thread, as OpenBLAS runs here;
 everything else on the threads that each takes by itself. What is compared is checked first: the results are those of
-the strict NumPy kernels, bit for bit, and close to the peers'. The lines about the framework's own cost are those of
-`framework.py`, `trace_grad.py` and `import_time.py`.
+the strict NumPy kernels, bit for bit, and close to the peers'. Where a goal may be missed, the shares of its parts are
+measured too. The framework's own cost is in `framework.py`, `trace_grad.py` and `import_time.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from typing import Any
 if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # read when NumPy is imported
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "OPENBLAS_NUM_THREADS": "1"})
 
-import framework
-import import_time
 import numpy as np
-import trace_grad
 from _paired import paired, report, restart_unpinned, table
 from train_step import RATE, digits_by_hand, problem, sgd_step, small_by_hand, theirs
 
@@ -50,9 +47,8 @@ def lowered(f: Callable[..., Any], *arguments: Any, profile: Any = COMPILED) -> 
 
 # What a profile of a line showed, printed where its goal is missed.
 WHY = {
-    "2-8-1 MLP, batch 25, Adam": "the C takes 1.2 µs of it; the rest wraps 15 results in arrays and takes trees apart",
-    "softmax": "exp is a third and division a quarter of one thread's time; both are as defined, no approximations",
-    "layer norm": "bound by memory: its operand is read and its result written once",
+    "softmax": "exp, sums and maxima as defined, no approximations; the rows `share of softmax` say what each takes",
+    "layer norm": "its sums are left folds along rows; the rows `share of layer norm` say what each takes",
 }
 
 
@@ -259,14 +255,32 @@ def kernels() -> list[Any]:
     return made
 
 
+def shares() -> list[Any]:
+    """What parts of softmax and of layer norm take when they run alone, on one thread, of the whole's time."""
+    x, w = normal(4096, 1024), normal(1024)
+    moved, summed = ("reading and writing", lambda x: x * 2.0), ("sums along rows", lambda x: ops.sum(x, -1))
+    largest = ("maxima along rows", lambda x: ops.amax(x, -1))
+    exponential = ("exp and a division", lambda x: ops.exp(x - 1.0) / 1.5)
+    made = []
+    for name, whole, parts in (
+        ("softmax", lambda x: ops.softmax(x, -1), (exponential, summed, largest, moved)),
+        ("layer norm", lambda x: ops.layer_norm(x, w, w), (summed, moved)),
+    ):
+        all_of_it = lowered(whole, x, profile=ALONE).executable.call
+        for part, f in parts:
+            run = lowered(f, x, profile=ALONE).executable.call
+            what = f"share of {name} 4096×1024: {part} alone"
+            made.append(row(what, "the whole", None, lambda r=run: r(x), lambda r=all_of_it: r(x), calls=2))
+    return made
+
+
 def main() -> None:
-    rows = [*trace_grad.measured(), *framework.measured()]
-    rows += adam()
+    rows = adam()
     rows += training("2-8-1 MLP, batch 25, SGD", (2, 8, 1), 25, False, 2000, (0.5, None, None))
     rows += training("64-128-10 MLP, batch 64, SGD", (64, 128, 10), 64, True, 500, (1.0, 1.0, 1.0))
     rows += products()
     rows += kernels()
-    rows += import_time.measured()
+    rows += shares()
     report(str(__doc__), rows, __file__)
     print()
     print(table(rows, WHY))

@@ -103,7 +103,7 @@ def eager() -> list[dict[str, Any]]:
     x, y = np.ones(16, np.float32), np.arange(16, dtype=np.float32)
     a, b, c, d = tl.array(x), tl.array(y), torch.tensor(x), torch.tensor(y)
     return [
-        entry("eager add of 16 floats", goal, against, paired(lambda: a + b, f, rounds=15, calls=20_000))
+        entry("eager add of 16 floats", goal, against, paired(lambda: a + b, f, rounds=300, calls=1_000))
         for goal, against, f in ((1.5, "torch", lambda: c + d), (None, "numpy", lambda: x + y))
     ]
 

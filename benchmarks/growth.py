@@ -1,7 +1,7 @@
 """How does the time of each stage grow with the size of a program, from 10 to 10⁵ ops?
 
-Trace, gradient, plan and acceptance, the Python that runs the plan, the C text for it, and one call. Prints a table and
-draws `results/growth.svg`, both axes logarithmic.
+Trace, gradient, plan and acceptance, the Python that runs the plan, the C text for it, and one call. Prints a table
+with the fitted power of each, and draws `results/growth.svg`, both axes logarithmic.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def stages(count: int, rounds: int) -> dict[str, float]:
 
 def drawn(table: dict[int, dict[str, float]]) -> str:
     """The table as lines of one SVG."""
-    width, height, left, bottom = 640, 420, 70, 50
+    width, height, left, bottom, right = 680, 420, 70, 50, 190
     times = [each for row in table.values() for each in row.values() if each > 0]
     low, high = log10(min(times)), log10(max(times))
     first, last = log10(min(table)), log10(max(table))
@@ -82,7 +82,7 @@ def drawn(table: dict[int, dict[str, float]]) -> str:
     def place(size: float, seconds: float) -> tuple[float, float]:
         across = (log10(size) - first) / max(last - first, 1e-9)
         up = (log10(seconds) - low) / max(high - low, 1e-9)
-        return left + across * (width - left - 150), height - bottom - up * (height - bottom - 20)
+        return left + across * (width - left - right), height - bottom - up * (height - bottom - 20)
 
     def text(x: float, y: float, said: str, anchor: str = "start", colour: str = "#222") -> str:
         return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{colour}">{said}</text>'
@@ -96,26 +96,47 @@ def drawn(table: dict[int, dict[str, float]]) -> str:
         lines.append(text(x, height - bottom + 18, f"{size:,}", "middle"))
     for power in range(int(np.floor(low)) + 1, int(np.floor(high)) + 1):
         _, y = place(min(table), 10.0**power)
-        lines.append(f'<line x1="{left}" x2="{width - 150}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
+        lines.append(f'<line x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
         lines.append(text(left - 8, y + 4, f"{10.0**power:g} s", "end"))
+    ends: list[tuple[float, float, str, str]] = []
+    powers = fitted(table)
     for stage, colour in zip(STAGES, COLOURS, strict=True):
         points = [place(size, row[stage]) for size, row in table.items() if row.get(stage, 0) > 0]
         if points:
             path = " ".join([f"{x:.1f},{y:.1f}" for x, y in points])
             lines.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            lines.append(text(points[-1][0] + 8, points[-1][1] + 4, stage, colour=colour))
-    lines.append(text((left + width - 150) / 2, height - 10, "ops of the function", "middle"))
+            ends.append((points[-1][1], points[-1][0], stage, colour))
+    above = 0.0
+    for y, x, stage, colour in sorted(ends):  # names that would lie on each other are moved apart
+        above = max(y, above + 15)
+        lines.append(text(x + 8, above + 4, f"{stage}: n^{powers[stage]:.2f}", colour=colour))
+    lines.append(text((left + width - right) / 2, height - 10, "ops of the function", "middle"))
+    lines.append(text(left - 8, 14, "CPU time", "end"))
     return "\n".join([*lines, "</svg>", ""])
 
 
 def printed(table: dict[int, dict[str, float]]) -> str:
-    """Seconds by size and stage, and how the last step of ten grew."""
+    """Seconds by size and stage; the fitted power of each, and the power of the last step."""
     head = f"{'ops':>9}" + "".join([f"{stage:>17}" for stage in STAGES])
     rows = [
         f"{size:>9,}" + "".join([f"{row[stage]:>15.4g} s" if stage in row else f"{'—':>17}" for stage in STAGES])
         for size, row in table.items()
     ]
-    return "\n".join([head, *rows])
+    powers = [
+        f"{name:>9}" + "".join([f"{made[stage]:>17.2f}" if stage in made else f"{'—':>17}" for stage in STAGES])
+        for name, made in (("fitted", fitted(table)), ("last", exponents(table)))
+    ]
+    return "\n".join([head, *rows, *powers])
+
+
+def fitted(table: dict[int, dict[str, float]]) -> dict[str, float]:
+    """The power of each stage's growth, by least squares through the logarithms of all sizes: 1 is linear."""
+    made: dict[str, float] = {}
+    for stage in STAGES:
+        points = [(log10(size), log10(row[stage])) for size, row in table.items() if row.get(stage, 0) > 0]
+        if len(points) > 1:
+            made[stage] = float(np.polyfit(*np.array(points).T, 1)[0])
+    return made
 
 
 def exponents(table: dict[int, dict[str, float]]) -> dict[str, float]:
@@ -137,6 +158,10 @@ def main(sizes: Sequence[int] = SIZES) -> None:
     rows = [
         {"what": f"{stage}: power of the growth to {max(sizes):,} ops", "value": power, "unit": "", "goal": 1.2}
         for stage, power in exponents(table).items()
+    ]
+    rows += [
+        {"what": f"{stage}: power fitted to all sizes", "value": power, "unit": ""}
+        for stage, power in fitted(table).items()
     ]
     rows += [
         {"what": f"{stage}, {size:,} ops", "value": seconds, "unit": "s"}

@@ -44,4 +44,13 @@ def test_the_plot_is_a_drawing_of_every_stage(growth: ModuleType) -> None:
     lines = [each for each in drawing.iter() if each.tag.endswith("polyline")]
     assert len(lines) == len(growth.STAGES)
     assert {len(line.attrib["points"].split()) for line in lines} == {3}
-    assert all([abs(power - 1) < 1e-9 for power in growth.exponents(table).values()])
+    for powers in (growth.exponents(table), growth.fitted(table)):
+        assert set(powers) == set(growth.STAGES)
+        assert all([abs(power - 1) < 1e-9 for power in powers.values()])
+    assert [each.text for each in drawing.iter() if each.text and each.text.startswith("trace")] == ["trace: n^1.00"]
+
+
+def test_a_stage_that_grows_as_the_square_is_seen(growth: ModuleType) -> None:
+    table = {size: {"trace": size**2 * 1e-9, "grad": size * 1e-6} for size in (10, 100, 1000)}
+    assert growth.fitted(table) == pytest.approx({"trace": 2, "grad": 1})
+    assert "2.00" in growth.printed(table).splitlines()[-2]
