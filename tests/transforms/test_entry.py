@@ -145,3 +145,12 @@ def test_a_lowered_function_has_a_signature() -> None:
     lowered = tl.lower(lambda x: x + 1, np.float32(1))
     assert str(inspect.signature(lowered)) == "(*args, **kwargs)"
     assert callable(lowered)
+
+
+@pytest.mark.parametrize("wrong", [None, [1.0, 2.0], {"a": None}])
+def test_a_container_where_an_array_belongs_is_refused_with_its_path(wrong: Any) -> None:
+    for argument, path in ((wrong, r"args\[0\]"), ({"a": wrong}, r"args\[0\]\['a'\]")):
+        sample: Any = np.ones(2, np.float32) if path.endswith(r"\[0\]") else {"a": np.ones(2, np.float32)}
+        made = tl.lower(lambda t: tl.pytree.map(lambda x: x * 2, t), sample)
+        with pytest.raises(StructureError, match=rf"was lowered for other arguments: at {path}: expected"):
+            made(argument)

@@ -169,7 +169,7 @@ def compare(before: Plan, after: Plan) -> PlanDifference:
         before=before,
         after=after,
         graphs=graphs,
-        settings=(*_settings(before.profile, after.profile), *_placements(before, after)),
+        settings=(*_settings(before.profile, after.profile), *_given_up(before, after), *_placements(before, after)),
         changes=tuple(changes),
         expansions=tuple(_expansions(before, after)),
         inside=tuple(inside),
@@ -291,6 +291,12 @@ def settings_of(profile: Profile) -> dict[str, str]:
 def _settings(before: Profile, after: Profile) -> tuple[Fact, ...]:
     old, new = settings_of(before), settings_of(after)
     return tuple([(what, old[what], new[what]) for what in new if old[what] != new[what]])
+
+
+def _given_up(before: Plan, after: Plan) -> tuple[Fact, ...]:
+    """Arguments that the caller gives up to one of the two."""
+    old, new = [", ".join([f"%{plan.graph.inputs[at]}" for at in plan.donated]) or "none" for plan in (before, after)]
+    return () if old == new else (("donated", old, new),)
 
 
 def _placements(before: Plan, after: Plan) -> tuple[Fact, ...]:

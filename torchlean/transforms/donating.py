@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,25 @@ def leaf_positions(arguments: Sequence[Any], chosen: Sequence[int]) -> tuple[int
     return tuple(found)
 
 
-def giving_up(call: Callable[..., Any], positions: tuple[int, ...], name: str) -> Callable[..., Any]:
-    """`call`, after which the leaves at `positions` are released."""
+class Started(local):
+    """Whether the program of the call under way in this thread was begun: then donated memory may be gone."""
+
+    yes = False
+
+    def noting(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """`run`, which says so first."""
+
+        def noted(*arrays: Any) -> Any:
+            self.yes = True
+            return run(*arrays)
+
+        return noted
+
+
+def giving_up(call: Callable[..., Any], positions: tuple[int, ...], name: str, started: Started) -> Callable[..., Any]:
+    """`call`, after which the leaves at `positions` are released, also when it fails: once its program was begun, which
+    `started` says, their memory may be gone. A call that is refused before leaves them as they were.
+    """
 
     alone = _references(_Holder(object()))
 
@@ -63,10 +81,14 @@ def giving_up(call: Callable[..., Any], positions: tuple[int, ...], name: str) -
                 leaves[at] = leaf.buffer.array.copy()
         arguments, keywords = pytree.unflatten(treedef, leaves)
         del leaves
-        results = call(*arguments, **keywords)
-        for leaf in given.values():
-            leaf.buffer.release()
-        return results
+        outer, started.yes = started.yes, False  # a program may call itself from the host
+        try:
+            return call(*arguments, **keywords)
+        finally:
+            if started.yes:
+                for leaf in given.values():
+                    leaf.buffer.release()
+            started.yes = outer
 
     return donating
 

@@ -36,7 +36,7 @@ from torchlean.ir.operators import Operators
 from torchlean.ir.printer import graph_text
 from torchlean.ir.types import TensorType
 from torchlean.transforms.api import trace_abstract
-from torchlean.transforms.donating import giving_up, leaf_positions
+from torchlean.transforms.donating import Started, giving_up, leaf_positions
 from torchlean.transforms.entry import make_entry
 from torchlean.transforms.pulling import owned
 from torchlean.transforms.rewrite import dead_code_eliminated
@@ -74,18 +74,19 @@ class Lowered:
         self._in_tree = in_tree
         self._types = types
         self._out = out
+        started, run = Started(), _followed(executable)
         self.__call__ = make_entry(
             in_tree,
             types,
             out,
             graph.output_types,
-            run=_followed(executable),
+            run=started.noting(run) if donated else run,
             slow=self._host,
             other=self._other_tree,
             inside=self._inside,
         )
         if donated:
-            self.__call__ = giving_up(self.__call__, donated, name)
+            self.__call__ = giving_up(self.__call__, donated, name, started)
 
     @property
     def plan(self) -> Plan:
@@ -243,6 +244,8 @@ class Lowered:
         )
 
     def _other_type(self, leaf: Any, at: int, arguments: Any, keywords: Any) -> Exception:
+        if pytree.structure((arguments, keywords)) != self._in_tree:  # None, or a list, where an array belongs
+            self._other_tree(arguments, keywords)
         paths = pytree.paths(arguments, "args") + pytree.paths(keywords, "kwargs")
         if isinstance(leaf, Value):
             return TraceError(

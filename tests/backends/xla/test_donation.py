@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from torchlean import ops
 from torchlean.backends import accept, plan, reference, xla
 from torchlean.backends.donation import LEAST, DonatingGroup, of_use
 from torchlean.backends.grouping import units
-from torchlean.errors import ConfigError, HandleError, PlanRejected, StructureError, TypeRuleError
+from torchlean.errors import CheckFailed, ConfigError, HandleError, PlanRejected, StructureError, TypeRuleError
 from torchlean.ir.ops.elementwise import SIN
 
 P = np.linspace(-1, 1, 300 * 300).reshape(300, 300)
@@ -115,6 +116,57 @@ def test_what_is_refused_is_not_released() -> None:
     with pytest.raises(StructureError):
         made()
     np.testing.assert_array_equal(p.numpy(), P + X)
+
+
+def test_an_array_is_released_when_its_program_fails_after_it_began() -> None:
+    """Its memory may be gone by then: the first group has written over it."""
+    source = tl.lower(lambda x: x * 1 + 0.5, P, profile=XLA)
+
+    def checked(p: Any) -> Any:
+        q = ops.tanh(p) * 2
+        tl.debug.check(ops.sum(q) < -1e9, "the sum is {}", ops.sum(q))
+        return q + 1
+
+    for profile in (XLA, REFERENCE):
+        made = tl.lower(checked, P, profile=profile, donate_argnums=0)
+        p = source(P)
+        with pytest.raises(CheckFailed):
+            made(p)
+        with pytest.raises(HandleError):
+            p.numpy()
+        with pytest.raises(HandleError):
+            made(p)
+
+
+def test_a_program_that_calls_itself_from_the_host_releases_both() -> None:
+    depth: list[Any] = []
+
+    def watched(p: Any) -> Any:
+        tl.debug.print("{}", ops.sum(p))
+        return ops.tanh(p)
+
+    made = tl.lower(watched, P, profile=XLA, donate_argnums=0)
+    inner, outer = tl.lower(lambda x: x + 1, P, profile=XLA)(P), tl.lower(lambda x: x + 2, P, profile=XLA)(P)
+
+    class Out:
+        def write(self, text: str) -> None:
+            if not depth:
+                depth.append(1)
+                made(inner)
+
+        def flush(self) -> None: ...
+
+    with contextlib.redirect_stdout(Out()):  # type: ignore[type-var]
+        made(outer)
+    for given in (inner, outer):
+        with pytest.raises(HandleError):
+            given.numpy()
+
+
+def test_a_difference_of_plans_names_what_is_donated() -> None:
+    plain, given = (tl.lower(step, params(), X, profile=XLA, donate_argnums=at) for at in ((), 0))
+    assert "donated" in str(plain.diff(given))
+    assert "donated" not in str(given.diff(given))
 
 
 def test_jit_donates_too_on_every_provider_and_beside_static_arguments() -> None:
