@@ -238,3 +238,14 @@ def test_what_jax_does_not_export(lowered: Any, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BackendMissing) as caught:
         tl.export.dumps(lowered)
     assert str(caught.value).startswith("jax.export refuses step\n  expected: ops with a portable form\n")
+
+
+def test_gradients_of_a_backends_own_are_not_exported() -> None:
+    profile = xla.with_vjp("backend-vjp", XLA)
+    made = tl.lower(tl.grad(lambda v: ops.sum(ops.tanh(v))), X, profile=profile)
+    with pytest.raises(SerializationError) as caught:
+        tl.export.dumps(made)
+    first, fix = str(caught.value).splitlines()
+    assert first.startswith("function.vjp (test_export.py:")
+    assert first.endswith(" is a gradient its backend takes, which cannot be written")
+    assert fix == "  fix:      lower the function for torchlean-tape, whose gradients are nodes"

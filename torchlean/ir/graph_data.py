@@ -24,6 +24,7 @@ from torchlean.ir.location import NOWHERE
 from torchlean.ir.op import Op
 from torchlean.ir.ops import ALL_OPS
 from torchlean.ir.ops.composite import Composed, Composite
+from torchlean.ir.ops.pulling import FUNCTION_VJP
 from torchlean.ir.strict_json import (
     MAX_INTEGER,
     encodes,
@@ -104,6 +105,11 @@ class _Writer:
         if isinstance(params, Composed):
             attributes = [[name, self._value(value, node, depth)] for name, value in params.attributes]
             return {"attributes": attributes, "body": self._body(params.body, depth)}
+        if node.op is FUNCTION_VJP:
+            refuse(
+                f"{node.op.name} ({node.where}) is a gradient its backend takes, which cannot be written",
+                fix="lower the function for torchlean-tape, whose gradients are nodes",
+            )
         if isinstance(node.op, Composite):
             refuse(
                 f"{node.op.name} ({node.where}) holds Python functions and cannot be written",

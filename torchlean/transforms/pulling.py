@@ -171,7 +171,8 @@ class _Handing:
             return node._replace(params=with_sub_graphs(node.params, held))
         if op in self.owner.ops and not isinstance(op, Composite):
             return node
-        self.taped[" ".join([op.name, *[getattr(node.params, "label", "")]]).strip()] += 1
+        inside = f" ({', '.join(node.params.taped)})" if op is FUNCTION_VJP else ""
+        self.taped[" ".join([op.name, getattr(node.params, "label", "")]).strip() + inside] += 1
         return node._replace(op=TAPED, params=_taped(graph, node, given))
 
 

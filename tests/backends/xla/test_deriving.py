@@ -6,6 +6,7 @@ entry is infinite or a policy decides, the two may differ by definition; each su
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -22,11 +23,12 @@ from torchlean.backends.xla.deriving import TAPE
 from torchlean.conformance.kit.calls import Trial, calls_of
 from torchlean.conformance.kit.derivatives import graph_of_trial
 from torchlean.conformance.samples.cases import KIT_CASES
-from torchlean.errors import ConfigError, GradError, PlanRejected, TorchLeanError
-from torchlean.ir.builder import bind
-from torchlean.ir.ops import ALL_OPS
+from torchlean.errors import ConfigError, GradError, PlanRejected, TorchLeanError, TypeRuleError
+from torchlean.ir.builder import bind, bind1
+from torchlean.ir.op import NO_PARAMS, NoParams, Op
+from torchlean.ir.ops import ALL_OPS, PRIMITIVES
 from torchlean.ir.ops.pulling import FUNCTION_VJP, TAPED
-from torchlean.ir.rules import NoTangent
+from torchlean.ir.rules import Bilinear, Custom, Elementwise, Linear, NoTangent
 
 JAX = xla.with_vjp("backend-vjp", XLA)
 ALONE = JAX.under(replace(JAX.policy, vjp=VjpMode.BACKEND))
@@ -271,7 +273,11 @@ def test_rules_of_users_are_honoured() -> None:
         x,
         taped="custom_call clipped ×1",
     )
-    agree(tl.grad(lambda v: ops.sum(tl.grad(lambda u: clipped(u) * ops.sum(u))(v))), x, taped="function.vjp ×1")
+    agree(
+        tl.grad(lambda v: ops.sum(tl.grad(lambda u: clipped(u) * ops.sum(u))(v))),
+        x,
+        taped="function.vjp (custom_call clipped ×1) ×1",
+    )
 
 
 def test_a_mesh_of_one_device_serves_it() -> None:
@@ -319,6 +325,47 @@ def test_at_kinks_and_ties_they_agree(f: Function) -> None:
     x = np.zeros(3)
     ours, theirs = (leaves(tl.lower(tl.grad(f), x, profile=profile)(x))[0] for profile in (XLA, JAX))
     np.testing.assert_array_equal(ours, theirs)
+
+
+SPECIAL = (-3.0, -2.0, -1.0, -0.5, -0.0, 0.0, 0.25, 1.0, 2.0, 3.0)
+
+
+def slopes(op: Op, points: list[np.ndarray[Any, Any]], profile: Any) -> list[Any]:
+    """The sums of an op's values at points, differentiated by each operand."""
+    f = tl.grad(lambda *x: ops.sum(bind1(op, NO_PARAMS, *x)), tuple(range(len(points))))
+    return leaves(tl.lower(f, *points, profile=profile)(*points))
+
+
+@pytest.mark.parametrize("op", [op for op in PRIMITIVES if op.params is NoParams], ids=str)
+def test_at_special_points_jax_has_our_slope_or_none(op: Op) -> None:
+    """Where ours is finite jax's is the same, or NaN: its 0·∞. Infinite ones are poles, where jax may have NaN."""
+    if op not in JAX.modules[0].derives or not isinstance(op.diff, Elementwise | Linear | Bilinear | Custom):  # type: ignore[operator]
+        pytest.skip("it is no function of numbers that jax differentiates")
+    pairs = np.array(list(itertools.product(SPECIAL, SPECIAL)))
+    for points in ([pairs[:, 0]], [pairs[:, 0], pairs[:, 1]]):
+        try:
+            ours = slopes(op, points, XLA)
+        except (TypeRuleError, TypeError, GradError):
+            continue  # of another number of operands, or not of floats
+        for mine, theirs in zip(ours, slopes(op, points, JAX), strict=True):
+            known = np.isfinite(mine) & ~np.isnan(theirs)
+            np.testing.assert_allclose(theirs[known], mine[known], rtol=1e-10, atol=1e-12)
+            assert not np.isfinite(theirs[~np.isfinite(mine)]).any()
+
+
+@pytest.mark.parametrize("z", [2 + 1.5j, -2 + 1.5j, -2 - 1.5j, 0.3 - 0.2j])
+def test_complex_slopes_on_both_sides_of_their_cuts(z: complex) -> None:
+    for f in (ops.acosh, ops.asinh, ops.atanh, ops.acos, ops.asin, ops.atan, ops.log, ops.sqrt, ops.tanh):
+        ours, theirs = (
+            leaves(tl.lower(tl.grad(f, holomorphic=True), np.complex128(z), profile=profile)(np.complex128(z)))[0]
+            for profile in (XLA, JAX)
+        )
+        np.testing.assert_allclose(theirs, ours, rtol=1e-12)
+
+
+def test_ties_of_a_running_logsumexp() -> None:
+    f = tl.grad(lambda x: ops.cumlogsumexp(x)[-1])
+    np.testing.assert_allclose(leaves(tl.lower(f, np.zeros(3), profile=JAX)(np.zeros(3)))[0], 1 / 3, rtol=1e-15)
 
 
 # -- ownership ---------------------------------------------------------------------------------------------------------
