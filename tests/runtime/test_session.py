@@ -5,6 +5,7 @@ from __future__ import annotations
 import timeit
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from torchlean.backends.policy import CHECKED
 from torchlean.backends.profile import Profile
 from torchlean.backends.profiles import checked_cpu, fast_cpu
 from torchlean.backends.vocabulary import Device
-from torchlean.errors import LeakedTracerError, PlanRejected, TypeRuleError
+from torchlean.errors import ConfigError, LeakedTracerError, PlanRejected, TypeRuleError
 from torchlean.ir import ops
 from torchlean.ir.builder import CURRENT
 from torchlean.ir.evaluate import denote
@@ -336,3 +337,14 @@ def test_an_eager_op_costs_at_most_3_microseconds_over_numpys_call() -> None:
             ours.append(timeit.timeit(lambda: x + y, number=1000) / 1000)
             theirs.append(timeit.timeit(lambda: np.add(a, b), number=1000) / 1000)
     assert min(ours) - min(theirs) <= 3e-6, f"{(min(ours) - min(theirs)) * 1e6:.2f} µs"
+
+
+def test_a_session_needs_a_provider_that_runs_op_by_op() -> None:
+    compiling = replace(checked_cpu, name="only_c", modules=checked_cpu.modules[:1])
+    with pytest.raises(ConfigError) as caught:
+        Session(compiling)
+    assert str(caught.value) == (
+        "a session on only_c has no kernels: its providers compile, and run lowered programs only\n"
+        "  expected: a provider that runs op by op\n  got:      compiled\n"
+        "  fix:      lower the function with this profile, or add a module such as backends.reference.MODULE"
+    )

@@ -21,7 +21,7 @@ from torchlean.backends.plan import all_steps
 from torchlean.backends.planner import plan
 from torchlean.backends.profile import Profile
 from torchlean.backends.vocabulary import is_derivative, label
-from torchlean.errors import InternalError
+from torchlean.errors import ConfigError, InternalError, message
 from torchlean.ir.builder import type_fault_error
 from torchlean.ir.graph import Graph, Node
 from torchlean.ir.literal import CONSTANT
@@ -166,6 +166,15 @@ class Kernels:
 
     def __init__(self, profile: Profile, report: BackendReport, allocator: Allocator) -> None:
         self._asked = profile.for_sessions()
+        if profile.modules and not self._asked.modules:
+            raise ConfigError(
+                message(
+                    f"a session on {profile.name} has no kernels: its providers compile, and run lowered programs only",
+                    expected="a provider that runs op by op",
+                    got=", ".join([module.name for module in profile.modules]),
+                    fix="lower the function with this profile, or add a module such as backends.reference.MODULE",
+                )
+            )
         self.profile = self._asked.switched()
         self.report = report
         self.allocator = allocator
