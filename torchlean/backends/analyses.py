@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from torchlean.backends.grouping import units
+from torchlean.backends.grouping import fused
 from torchlean.backends.plan import Plan
 from torchlean.record import record
 
@@ -60,10 +60,8 @@ class Analysis:
 def analyses(plan: Plan, flops: Sequence[int], moved: Sequence[int]) -> tuple[Analysis, ...]:
     """The groups of a plan whose compiler says what they cost, beside these counts of its steps."""
     found: list[Analysis] = []
-    for unit in units(plan):
-        if unit.group is None or unit.grouper is None:
-            continue
-        ask = getattr(unit.grouper.fuse(unit.group), "analysis", None)
+    for unit, made in fused(plan):
+        ask = getattr(made, "analysis", None)
         if ask is not None:
             found.append(
                 Analysis(

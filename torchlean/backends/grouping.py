@@ -13,7 +13,7 @@ from typing import Any
 
 from torchlean.backends.collectives import Collective, Collectives
 from torchlean.backends.donation import DonatingGroup, of_use
-from torchlean.backends.handler import Group, Grouper, grouper_of, runs_bodies
+from torchlean.backends.handler import Fused, Group, Grouper, grouper_of, runs_bodies
 from torchlean.backends.plan import Plan, all_steps
 from torchlean.backends.sharding import Layout, ShardedGroup
 from torchlean.backends.vocabulary import label
@@ -41,17 +41,23 @@ def units(plan: Plan) -> list[Unit]:
     return list(_Grouping(plan, groupers).units())
 
 
+def fused(plan: Plan) -> Iterator[tuple[Unit, Fused]]:
+    """The units of a plan that are groups, each with what it was made into."""
+    for unit in units(plan):
+        if unit.group is not None and unit.grouper is not None:
+            yield unit, unit.grouper.fuse(unit.group)
+
+
 def stablehlo(plan: Plan) -> str | None:
     """The groups of a plan as StableHLO, each one module, those inside sub-graphs that the host runs included; None
     where no group has such a text.
     """
     texts: list[str] = []
     for held in (plan, *[inner for step in all_steps(plan) for inner in step.inner if not runs_bodies(step.capsule)]):
-        for unit in units(held):
-            if unit.group is not None and unit.grouper is not None:
-                write = getattr(unit.grouper.fuse(unit.group), "stablehlo", None)
-                if write is not None:
-                    texts.append(write())
+        for _, made in fused(held):
+            write = getattr(made, "stablehlo", None)
+            if write is not None:
+                texts.append(write())
     if len(texts) > 1:
         texts = [f"// group {at} of {len(texts)}\n{text}" for at, text in enumerate(texts, start=1)]
     return "\n".join(dict.fromkeys(texts)) or None
@@ -62,9 +68,8 @@ def collectives(plan: Plan) -> Collectives | None:
     if plan.partitioning is None:
         return None
     rows: list[Collective] = []
-    for unit in units(plan):
-        if unit.group is not None and unit.grouper is not None:
-            rows += getattr(unit.grouper.fuse(unit.group), "collectives", tuple)()
+    for _, made in fused(plan):
+        rows += getattr(made, "collectives", tuple)()
     return Collectives(plan.graph.name, rows)
 
 
@@ -137,16 +142,8 @@ class _Grouping:
 
     def _bases(self, ids: Iterable[int]) -> set[int]:
         """The values behind light steps that these are views of."""
-        found: set[int] = set()
-        pending = list(ids)
-        while pending:
-            id = pending.pop()
-            at = self.maker.get(id)
-            if at is not None and self.light[at]:
-                pending += self.plan.graph.nodes[at].inputs
-            else:
-                found.add(id)
-        return found
+        makers = [(id, self.maker.get(id)) for id in self._behind(ids)]
+        return {id for id, at in makers if at is None or not self.light[at]}
 
     # -- units -----------------------------------------------------------------------------------------------------
     def units(self) -> Iterator[Unit]:

@@ -74,18 +74,19 @@ class Lowered:
         self._in_tree = in_tree
         self._types = types
         self._out = out
-        started, run = Started(), _followed(executable)
+        run = _followed(executable)
+        started = Started() if donated else None
         self.__call__ = make_entry(
             in_tree,
             types,
             out,
             graph.output_types,
-            run=started.noting(run) if donated else run,
+            run=run if started is None else started.noting(run),
             slow=self._host,
             other=self._other_tree,
             inside=self._inside,
         )
-        if donated:
+        if started is not None:
             self.__call__ = giving_up(self.__call__, donated, name, started)
 
     @property

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from backends.compiled.kit import COMPILED, REFERENCE, run
-from backends.compiled.test_bits import served
+from backends.compiled.test_bits import kernel_agrees
 from backends.compiled.test_toolchain import a_program, program
-from backends.groups import group_of
-from backends.toolbox import defined, normal, same_bits, traced
+from backends.toolbox import normal, same_bits, traced
 
 import torchlean as tl
 from torchlean import ops, optim, pytree
@@ -105,13 +104,7 @@ def test_training(profile: Any) -> None:
 def test_every_kernel(profile: Any) -> None:
     """Every op, sample and dtype that is served, as in test_bits."""
     for capsule in profile.modules[0].capsules:
-        trials = served(capsule)
-        group, arrays, nodes = group_of([(capsule, trial) for trial in trials])
-        made = capsule.handler.grouper.fuse(group).kernel(packs=True)(*arrays)
-        results = dict(zip(group.outputs, made, strict=True))
-        for trial, node in zip(trials, nodes, strict=True):
-            for id, want in zip(node.outputs, defined(trial.op, trial.params, trial.arrays), strict=True):
-                assert same_bits(results[id], want), (capsule.name, trial)
+        kernel_agrees(capsule)
 
 
 def test_nothing_is_fused(tmp_path: Path) -> None:

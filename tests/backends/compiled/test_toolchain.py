@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from backends.compiled.kit import COMPILED, REFERENCE, run
-from backends.compiled.test_bits import served
-from backends.groups import group_of
-from backends.toolbox import defined, normal, same_bits, traced
+from backends.compiled.test_bits import kernel_agrees
+from backends.toolbox import normal, same_bits, traced
 
 import torchlean as tl
 from torchlean import ops
@@ -163,13 +162,7 @@ def test_the_vector_width_changes_no_bit(made_for: Any, tmp_path: Path) -> None:
 def test_every_kernel_has_the_same_bits_at_every_width(made_for: Any, tmp_path: Path) -> None:
     """Every op, sample and dtype that is served, as in test_bits."""
     for capsule in module(level(*made_for, tmp_path)).capsules:
-        trials = served(capsule)
-        group, arrays, nodes = group_of([(capsule, trial) for trial in trials])
-        made = capsule.handler.grouper.fuse(group).kernel(packs=True)(*arrays)
-        results = dict(zip(group.outputs, made, strict=True))
-        for trial, node in zip(trials, nodes, strict=True):
-            for id, want in zip(node.outputs, defined(trial.op, trial.params, trial.arrays), strict=True):
-                assert same_bits(results[id], want), (capsule.name, trial)
+        kernel_agrees(capsule)
 
 
 def test_no_flag_changes_values() -> None:

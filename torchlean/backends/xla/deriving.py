@@ -35,6 +35,7 @@ from torchlean.ir.ops.loss import MSE_LOSS
 from torchlean.ir.ops.pulling import FUNCTION_VJP
 from torchlean.ir.rules import NoTangent
 
+_TRUSTED = "jax's derivative rules and the XLA compiler"
 TAPE: MappingProxyType[Op, str] = MappingProxyType(  # ops whose derivative jax does not have, or has otherwise
     {
         chain.CHAIN_MUL: "it is the product of the derivative policy, which jax does not know",
@@ -127,7 +128,7 @@ def _by_jax(capsule: Capsule) -> Capsule:
     return replace(
         capsule,
         vjp_mode=VjpMode.BACKEND,
-        vjp=trusted(Claim.VJP, "jax's derivative rules and the XLA compiler", summary="0·∞ is NaN"),
+        vjp=trusted(Claim.VJP, _TRUSTED, summary="0·∞ is NaN"),
     )
 
 
@@ -137,12 +138,11 @@ def _of_functions(module: CapsuleModule) -> Capsule:
     handler = like.handler
     assert isinstance(handler, InXla)
     platform = next(platform for platform in PLATFORMS if platform.device is like.device)
-    trust = "jax's derivative rules and the XLA compiler"
     return replace(
         like,
         op=FUNCTION_VJP,
-        value=trusted(Claim.VALUE, trust, summary="jax.vjp of the function"),
-        vjp=trusted(Claim.VJP, trust),
+        value=trusted(Claim.VALUE, _TRUSTED, summary="jax.vjp of the function"),
+        vjp=trusted(Claim.VJP, _TRUSTED),
         vjp_mode=VjpMode.BACKEND,
         bound=Unstated(),
         handler=replace(handler, op=FUNCTION_VJP, traits=FRESH, capsule=f"{PROVIDER}.{FUNCTION_VJP.name}"),
